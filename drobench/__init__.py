@@ -1,0 +1,31 @@
+"""drobench: benchmarks for distributionally robust and heavily constrained learning.
+
+    from drobench import run, leaderboard, load_solution
+
+    record = run("solver=gcivr", "problem=kl_classification", "dataset=breast_cancer", seed=3)
+
+Everything here is loaded on first use: `import drobench` itself is instant.
+"""
+
+from typing import Any
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "run": "drobench.app.api",
+    "leaderboard": "drobench.app.api",
+    "load_solution": "drobench.app.api",
+    "hookimpl": "drobench.registry",
+    "SolverEntry": "drobench.registry",
+    "ProblemEntry": "drobench.registry",
+    "DatasetEntry": "drobench.registry",
+}
+__all__ = [*_HOMES, "__version__"]  # noqa: PLE0604  # names of lazily loaded objects
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'drobench' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_HOMES[name]), name)

@@ -1,0 +1,101 @@
+"""The Python interface: `run`, `leaderboard`, `load_solution`."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from drobench.app.config import compose, from_yaml, hydra_ready, register, resolve
+from drobench.errors import DrobenchError
+from drobench.registry import load_catalogue
+from drobench.results.leaderboard import Leaderboard
+from drobench.results.record import Record
+from drobench.results.store import ResultStore
+
+
+def default_results() -> Path:
+    """Return the folder of results: `DROBENCH_RESULTS`, or `results` in the working directory."""
+    return Path(os.environ.get("DROBENCH_RESULTS", "results"))
+
+
+def run(*overrides: str, report: Callable[[dict[str, Any]], None] | None = None, **settings: Any) -> Record:
+    """Compute one run, or return its stored record if it was finished before.
+
+    Args:
+        overrides: As on the command line: `"solver=gcivr"`, `"problem.gamma=0.5"`.
+        report: Called with every evaluation, a dictionary of metrics.
+        settings: Top-level settings by keyword: `seed=3`, `results="elsewhere"`.
+
+    Returns:
+        The record, whose `status` says how the run ended.
+    """
+    from drobench.app.one_run import run_cell
+
+    catalogue = load_catalogue()
+    register(catalogue)
+    words = [*overrides, *(f"{name}={value}" for name, value in settings.items())]
+    with hydra_ready():
+        config = resolve(compose(words, catalogue))
+    return run_cell(config, catalogue, report=report)
+
+
+def leaderboard(results: str | Path | None = None, *, target_gap: float = 1e-4, iterate: str = "last") -> Leaderboard:
+    """Return the leaderboard of all runs in the folder of results."""
+    from drobench.results.leaderboard import leaderboard as compare
+
+    store = ResultStore(Path(results) if results is not None else default_results())
+    return compare(store.records().records, store.curve, target_gap=target_gap, iterate=iterate)
+
+
+@dataclass(frozen=True)
+class Solution:
+    """A trained model, read back from its record."""
+
+    record: Record
+    point: np.ndarray[Any, np.dtype[Any]]
+    feature_mean: np.ndarray[Any, np.dtype[Any]]
+    feature_scale: np.ndarray[Any, np.dtype[Any]]
+    model: Any
+
+    def scores(self, features: Any) -> np.ndarray[Any, np.dtype[Any]]:
+        """Return the scores of raw feature rows; they are scaled here as the training rows were."""
+        import torch
+
+        from drobench.objective.predictor import build_predictor
+
+        raw = np.asarray(features, dtype=np.float64)
+        columns = self.feature_mean.shape[0]
+        if raw.ndim != 2 or raw.shape[1] != columns:
+            raise DrobenchError(f"Expected a matrix with {columns} columns, as in training; found shape {raw.shape}.")
+        scaled = torch.from_numpy((raw - self.feature_mean) / self.feature_scale)
+        predictor = build_predictor(self.model, columns)
+        with torch.no_grad():
+            scores = predictor.scores(torch.from_numpy(self.point).to(torch.float64), scaled)
+        return scores.numpy()
+
+    def predict(self, features: Any) -> np.ndarray[Any, np.dtype[Any]]:
+        """Return the predicted classes of raw feature rows."""
+        return (self.scores(features) > 0).astype(np.int64)
+
+
+def load_solution(run_id: str, *, iterate: str = "last", results: str | Path | None = None) -> Solution:
+    """Return the model that a run found.
+
+    Args:
+        run_id: The run's id or the beginning of it.
+        iterate: `last`, `average` or `best_feasible`.
+        results: The folder of results; null: the usual one.
+    """
+    store = ResultStore(Path(results) if results is not None else default_results())
+    record = store.read(run_id)
+    arrays = store.solution(run_id)
+    if iterate not in arrays:
+        kept = ", ".join(name for name in ("last", "average", "best_feasible") if name in arrays) or "none"
+        raise DrobenchError(f"Run {record.short_id} ({record.status}) has no iterate {iterate!r}; it has: {kept}.")
+    catalogue = load_catalogue()
+    register(catalogue)
+    model = from_yaml(store.config(run_id), catalogue).model
+    return Solution(record, arrays[iterate], arrays["feature_mean"], arrays["feature_scale"], model)

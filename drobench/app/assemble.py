@@ -1,0 +1,85 @@
+"""One run, in one direction: config, dataset, problem, reformulation, oracle, solver, task."""
+
+import os
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from drobench.app.config import RunConfig, plain
+from drobench.app.optimum import Reference, find_optimum
+from drobench.data.dataset import Dataset
+from drobench.objective.oracle import build_oracle
+from drobench.problem.problem import Problem
+from drobench.reformulation.routes import Route, find_route
+from drobench.registry import Catalogue
+from drobench.results.record import canonical_json
+from drobench.training.solver_module import Task
+from drobench.training.trainer import check_devices, device_of
+
+_DTYPES = {"float32": torch.float32, "float64": torch.float64}
+
+
+@dataclass(frozen=True)
+class Assembly:
+    """A run, put together and ready to start."""
+
+    dataset: Dataset
+    problem: Problem
+    route: Route
+    reference: Reference
+    task: Task
+
+
+def assemble(config: RunConfig, catalogue: Catalogue, optima: Path) -> Assembly:
+    """Put a run together; `optima` is the cache of certified optima."""
+    catalogue.check_fit(config.problem.name, config.dataset.name)
+    check_devices(config.trainer)
+    device = device_of(config.trainer, int(os.environ.get("LOCAL_RANK", "0")))
+    dtype = _DTYPES[config.trainer.dtype]
+
+    raw = load_dataset(config, catalogue)
+    build_problem = catalogue.problem(config.problem.name).entry.factory
+    entry = catalogue.solver(config.solver.name).entry
+
+    exact_problem = build_problem(config.problem, raw, config.model)
+    route = find_route(exact_problem.form, entry.accepts, config.reformulation)
+    reference = find_optimum(exact_problem, _instance(config, raw), catalogue, optima)
+
+    dataset = raw.to(device, dtype)
+    problem = build_problem(config.problem, dataset, config.model)
+    route = find_route(problem.form, entry.accepts, config.reformulation)
+    start = problem.start(torch.Generator().manual_seed(config.seed)).to(device, dtype)
+    start = route.lift(start)
+    task = Task(
+        problem=problem,
+        solver=entry.factory(config.solver),
+        build_oracle=partial(build_oracle, route.form, config.seed, start),
+        start=start,
+        recover=route.recover,
+        projects=route.projects,
+        budget=config.budget,
+        evaluation=config.evaluation,
+        optimum=None if reference.optimum is None else reference.optimum.value,
+    )
+    return Assembly(dataset, problem, route, reference, task)
+
+
+def load_dataset(config: RunConfig, catalogue: Catalogue) -> Dataset:
+    """Return the dataset in float64 on the CPU; the last one is kept, since a sweep mostly stays on one."""
+    key = canonical_json(plain(config)["dataset"])
+    if key not in _last_dataset:
+        dataset = catalogue.dataset(config.dataset.name).entry.factory(config.dataset)
+        _last_dataset.clear()
+        _last_dataset[key] = dataset
+    return _last_dataset[key]
+
+
+_last_dataset: dict[str, Dataset] = {}
+
+
+def _instance(config: RunConfig, dataset: Dataset) -> dict[str, object]:
+    """Return what the optimum depends on."""
+    values = plain(config)
+    return {"data": dataset.sha256, "problem": values["problem"], "model": values["model"]}

@@ -1,0 +1,1 @@
+"""Conformance checks for plugins, ours or anybody else's."""

@@ -1,0 +1,228 @@
+"""The composite form `Psi(x) = r(x) + mean h_i(x) + f(mean g_i(x))`.
+
+`g` maps to `p` outputs (`p = 0`: there is no inner map). Two index sets exist: samples and constraints. `h` always
+averages over samples; `g` averages over samples in the divergence problems and over constraints in the heavily
+constrained ones.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from drobench.objective.losses import Losses
+from drobench.objective.outer_functions import NoOuter, OuterFunction
+from drobench.objective.regularizers import Regularizer
+from drobench.objective.sampling import Index
+
+
+class Rows(NamedTuple):
+    """A draw from the two index sets; `None` where an index set is absent.
+
+    With several processes each holds its part of the draw. A share is the fraction of the whole draw that this part
+    is: the share-weighted sum of the parts' means is the mean of the draw.
+    """
+
+    samples: Index | None
+    constraints: Index | None = None
+    sample_share: float = 1.0
+    constraint_share: float = 1.0
+    covered: float = 0.0
+    """Size of the whole draw over the size of the index set that `g` averages over; 1 is the exact full set."""
+
+
+class Estimate(NamedTuple):
+    """Means over some rows at `k` points."""
+
+    inner_value: Tensor
+    """`(k, p)`, mean of `g`."""
+    inner_jacobian: Tensor
+    """`(k, p, d)`, mean of the Jacobians of `g`."""
+    loss_value: Tensor
+    """`(k,)`, mean of `h`."""
+    loss_gradient: Tensor
+    """`(k, d)`, mean of the gradients of `h`."""
+    inner_floor: Tensor
+    """`(k, p)`: the mean of `g` over *all* rows cannot be smaller; minus infinity where nothing is known."""
+    shift: Tensor
+    """The shift at which `inner_value` and `inner_jacobian` are expressed; it may be above the one asked for."""
+
+
+class Composite(ABC):
+    """One instance of the composite form. Oracles count around it; solvers never see it directly."""
+
+    dimension: int
+    samples: int
+    constraints: int = 0
+    outputs: int
+    """`p`, the number of inner values."""
+    has_losses: bool
+    """Whether `h` is present."""
+    outer: OuterFunction
+    regularizer: Regularizer
+    uses_shift: bool = False
+
+    @abstractmethod
+    def estimate(self, points: Tensor, rows: Rows, shift: Tensor | None) -> Estimate:
+        """Return the means over `rows` at `points` `(k, d)`; `shift=None` chooses a good shift at the first point."""
+
+    def rescale(self, inner: Tensor, old: Tensor, new: Tensor) -> Tensor:
+        """Express inner values or Jacobians given at shift `old` at shift `new`."""
+        return inner
+
+    def everything(self) -> Rows:
+        """Return the full index sets."""
+        return Rows(slice(None) if self.samples else None, slice(None) if self.constraints else None, covered=1.0)
+
+    def value(self, point: Tensor) -> Tensor:
+        """Return the exact `Psi(point)`."""
+        estimate = self.estimate(point[None], self.everything(), None)
+        return self.value_at(point, estimate.inner_value[0], estimate.loss_value[0], estimate.shift)
+
+    def value_at(self, point: Tensor, inner_value: Tensor, loss_value: Tensor, shift: Tensor) -> Tensor:
+        """Return `Psi` from the means at `point`."""
+        return self.regularizer.value(point) + loss_value + self.outer.value(inner_value, shift)
+
+    def smooth_gradient(self, point: Tensor) -> Tensor:
+        """Return the exact gradient of `Phi = h + f(g)`, the objective without `r`."""
+        estimate = self.estimate(point[None], self.everything(), None)
+        outer_gradient = self.outer.gradient(estimate.inner_value[0], estimate.shift)
+        return outer_gradient @ estimate.inner_jacobian[0] + estimate.loss_gradient[0]
+
+
+class LossTerms(NamedTuple):
+    """What a reduction makes of losses `(k, rows)`: values and derivatives by the loss, row by row."""
+
+    inner: Tensor | None
+    """`(k, p, rows)`, or `None` without inner map."""
+    inner_slope: Tensor | None
+    loss: Tensor | None
+    """`(k, rows)`, or `None` without `h`."""
+    loss_slope: Tensor | None
+    shift: Tensor
+    inner_is_positive: bool = False
+
+
+class LossTransform(ABC):
+    """`g_i = G(f_i)` and `h_i = H(f_i)`: a reduction on the level of losses."""
+
+    outputs: int
+    has_losses: bool
+    uses_shift: bool = False
+
+    @abstractmethod
+    def apply(self, losses: Tensor, shift: Tensor | None) -> LossTerms:
+        """Return the terms for losses `(k, rows)`."""
+
+    def rescale(self, inner: Tensor, old: Tensor, new: Tensor) -> Tensor:
+        """See `Composite.rescale`."""
+        return inner
+
+
+class PlainLosses(LossTransform):
+    """`h_i = f_i`, no inner map: empirical risk."""
+
+    outputs = 0
+    has_losses = True
+
+    def apply(self, losses: Tensor, shift: Tensor | None) -> LossTerms:
+        return LossTerms(None, None, losses, torch.ones_like(losses), losses.new_zeros(()))
+
+
+class LossComposite(Composite):
+    """A composite whose parts are functions of per-sample losses."""
+
+    def __init__(
+        self, losses: Losses, transform: LossTransform, outer: OuterFunction, regularizer: Regularizer
+    ) -> None:
+        self.losses = losses
+        self.transform = transform
+        self.outer = outer
+        self.regularizer = regularizer
+        self.dimension = losses.dimension
+        self.samples = losses.samples
+        self.outputs = transform.outputs
+        self.has_losses = transform.has_losses
+        self.uses_shift = transform.uses_shift
+
+    def estimate(self, points: Tensor, rows: Rows, shift: Tensor | None) -> Estimate:
+        index = rows.samples
+        assert index is not None
+        values, pullback = self.losses.linearize(points, index)
+        terms = self.transform.apply(values, shift)
+        scale = 1.0 / max(values.shape[1], 1)
+        inner_value, inner_jacobian, floor = self._inner(terms, points, rows, scale, pullback)
+        if terms.loss is None or terms.loss_slope is None:
+            loss_value = points.new_zeros(points.shape[0])
+            loss_gradient = torch.zeros_like(points)
+        else:
+            loss_value = terms.loss.sum(dim=-1) * scale
+            loss_gradient = pullback((terms.loss_slope * scale)[:, None])[:, 0]
+        return Estimate(inner_value, inner_jacobian, loss_value, loss_gradient, floor, terms.shift)
+
+    def _inner(
+        self, terms: LossTerms, points: Tensor, rows: Rows, scale: float, pullback: Callable[[Tensor], Tensor]
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        if terms.inner is None or terms.inner_slope is None:
+            empty = points.new_zeros(points.shape[0], 0)
+            return empty, points.new_zeros(points.shape[0], 0, points.shape[1]), empty
+        value = terms.inner.sum(dim=-1) * scale
+        jacobian = pullback(terms.inner_slope * scale)
+        # Positive terms outside the rows can only add to the mean over everything.
+        floor = value * rows.covered if terms.inner_is_positive else torch.full_like(value, -torch.inf)
+        return value, jacobian, floor
+
+    def rescale(self, inner: Tensor, old: Tensor, new: Tensor) -> Tensor:
+        return self.transform.rescale(inner, old, new)
+
+
+ComponentFunction = Callable[[Tensor, Tensor], Tensor]
+"""`(point (d,), rows) -> (rows, outputs)` or `(rows,)`, differentiable by torch."""
+
+
+@dataclass
+class FunctionComposite(Composite):
+    """A composite written as two Python functions of a point and row numbers, differentiated automatically.
+
+    For small problems, counterexamples and teaching; `LossComposite` is the fast way for losses of data.
+    """
+
+    dimension: int
+    samples: int
+    outputs: int
+    regularizer: Regularizer
+    inner: ComponentFunction | None = None
+    outer: OuterFunction = NoOuter()  # noqa: RUF009  # stateless
+    loss: ComponentFunction | None = None
+
+    def __post_init__(self) -> None:
+        self.has_losses = self.loss is not None
+
+    def estimate(self, points: Tensor, rows: Rows, shift: Tensor | None) -> Estimate:
+        assert rows.samples is not None
+        numbers = torch.arange(self.samples, device=points.device)[rows.samples]
+        values, jacobians = _means(self.inner, points, numbers, self.outputs)
+        losses, gradients = _means(self.loss, points, numbers, 1)
+        return Estimate(
+            values,
+            jacobians,
+            losses[:, 0],
+            gradients[:, 0],
+            torch.full_like(values, -torch.inf),
+            points.new_zeros(()) if shift is None else shift,
+        )
+
+
+def _means(function: ComponentFunction | None, points: Tensor, numbers: Tensor, outputs: int) -> tuple[Tensor, Tensor]:
+    if function is None:
+        return points.new_zeros(points.shape[0], outputs), points.new_zeros(points.shape[0], outputs, points.shape[1])
+
+    def mean(point: Tensor) -> Tensor:
+        return function(point, numbers).reshape(numbers.numel(), outputs).mean(dim=0)
+
+    values = torch.stack([mean(point) for point in points])
+    jacobians = torch.stack([torch.func.jacrev(mean)(point) for point in points])
+    return values, jacobians

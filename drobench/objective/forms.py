@@ -1,0 +1,142 @@
+"""The forms in which a problem arrives, and into which it is rewritten for a solver.
+
+Native forms: `RobustRisk`, `Constrained`, `FiniteSum`. Forms that solvers accept: `Composite`, `Constrained`,
+`MinMax`, `FiniteSum`. The step from one to the other is a reformulation.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from drobench.objective.ambiguity_sets import AmbiguitySet
+from drobench.objective.composite import Composite, Rows
+from drobench.objective.losses import Losses
+from drobench.objective.regularizers import Regularizer
+from drobench.objective.sampling import Index
+
+__all__ = ["Composite", "Constrained", "Constraints", "FiniteSum", "MinMax", "RobustRisk", "Scored", "stationarity"]
+
+# The gradient mapping depends on its step; one fixed step makes the numbers of all solvers comparable.
+STATIONARITY_STEP = 1.0
+
+
+class Scored(ABC):
+    """A native form: what every result is scored on, whatever form the solver worked on."""
+
+    regularizer: Regularizer
+    dimension: int
+
+    @abstractmethod
+    def value(self, point: Tensor) -> Tensor:
+        """Return the exact objective."""
+
+    @abstractmethod
+    def smooth_gradient(self, point: Tensor) -> Tensor:
+        """Return the exact gradient of the objective without its regularizer."""
+
+    @property
+    @abstractmethod
+    def convex(self) -> bool:
+        """Whether the objective is convex."""
+
+
+def stationarity(form: Scored, point: Tensor) -> Tensor:
+    """Return the squared norm of the gradient mapping `(x - prox(x - eta grad Phi(x))) / eta` with `eta = 1`."""
+    step = STATIONARITY_STEP
+    moved = form.regularizer.prox(point - step * form.smooth_gradient(point), step)
+    return ((point - moved) / step).square().sum()
+
+
+@dataclass(frozen=True, eq=False)
+class FiniteSum(Scored):
+    """`r(x) + mean f_i(x)`: empirical risk."""
+
+    losses: Losses
+    regularizer: Regularizer
+
+    @property
+    def dimension(self) -> int:  # type: ignore[override]  # read-only here
+        """Length of the parameter vector."""
+        return self.losses.dimension
+
+    @property
+    def convex(self) -> bool:
+        return self.losses.convex
+
+    def value(self, point: Tensor) -> Tensor:
+        return self.regularizer.value(point) + self.losses.values(point).mean()
+
+    def smooth_gradient(self, point: Tensor) -> Tensor:
+        return self.losses.mean(point[None], slice(None))[1][0]
+
+
+@dataclass(frozen=True, eq=False)
+class RobustRisk(Scored):
+    """`r(x) + sup over Q in the ambiguity set of sum_i q_i f_i(x)`, minus the penalty of `Q` where there is one."""
+
+    losses: Losses
+    ambiguity: AmbiguitySet
+    regularizer: Regularizer
+
+    @property
+    def dimension(self) -> int:  # type: ignore[override]  # read-only here
+        """Length of the parameter vector."""
+        return self.losses.dimension
+
+    @property
+    def convex(self) -> bool:
+        return self.losses.convex and self.ambiguity.keeps_convexity
+
+    def value(self, point: Tensor) -> Tensor:
+        return self.regularizer.value(point) + self.ambiguity.worst_case(self.losses.values(point))
+
+    def smooth_gradient(self, point: Tensor) -> Tensor:
+        """Return `sum q_i grad f_i` at the worst-case weights `q` (Danskin)."""
+        values, pullback = self.losses.linearize(point[None], slice(None))
+        return pullback(self.ambiguity.weights(values[0])[None, None])[0, 0]
+
+
+class Constraints(ABC):
+    """Many constraints `c_k(x) <= 0`, each with a differentiable surrogate and an exact rate."""
+
+    count: int
+    dimension: int
+    features: Tensor
+    """`(count, q)`: what a multiplier model sees of each constraint."""
+
+    @abstractmethod
+    def surrogates(self, points: Tensor, index: Index) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+        """Return surrogate values `(k, rows)` and the pullback of cotangents `(k, q, rows)` to `(k, q, d)`."""
+
+    @abstractmethod
+    def rates(self, points: Tensor, index: Index) -> Tensor:
+        """Return the exact, not differentiable, violations `(k, rows)`, negative where satisfied."""
+
+
+@dataclass(frozen=True, eq=False)
+class Constrained:
+    """`min objective(x)` subject to `constraints`."""
+
+    objective: FiniteSum
+    constraints: Constraints
+
+
+class MinMax(ABC):
+    """`min_x max_w L(x, w)` as a monotone operator on `u = (x, w)` and a projection."""
+
+    dimension: int
+    samples: int
+
+    @abstractmethod
+    def start(self, point: Tensor) -> Tensor:
+        """Return the initial `u` for initial parameters `point`."""
+
+    @abstractmethod
+    def operator(self, joint: Tensor, rows: Rows) -> Tensor:
+        """Return the estimate of `(grad_x L, -grad_w L)` from the rows."""
+
+    @abstractmethod
+    def project(self, joint: Tensor) -> Tensor:
+        """Return the nearest feasible `u`."""

@@ -1,0 +1,304 @@
+"""Counted oracles: the only way for a solver to touch data.
+
+One class per form. Counting happens here, around the mathematics, and never in a solver. One *call* is one row at one
+point, whatever is computed there; calls on samples and checks of constraints are counted apart.
+"""
+
+from abc import ABC
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from drobench.errors import DrobenchError
+from drobench.objective.composite import Composite, Estimate, Rows
+from drobench.objective.forms import Constrained, FiniteSum, MinMax
+from drobench.objective.sampling import Index, index_length, sample_indices
+
+
+@dataclass
+class Counters:
+    """What has been asked of an oracle so far, on this process."""
+
+    sample_calls: int = 0
+    inner_values: int = 0
+    inner_jacobians: int = 0
+    loss_gradients: int = 0
+    constraint_checks: int = 0
+    projections: int = 0
+
+    @property
+    def oracle_calls(self) -> int:
+        """Sample calls and constraint checks together."""
+        return self.sample_calls + self.constraint_checks
+
+    def as_dict(self) -> dict[str, int]:
+        """Return the counters by name."""
+        return asdict(self)
+
+
+class Shard(NamedTuple):
+    """Which of `parts` equal parts of every draw this process evaluates."""
+
+    rank: int = 0
+    parts: int = 1
+
+    def bounds(self, size: int) -> tuple[int, int]:
+        """Return the first and one past the last position of this part among `size`."""
+        return self.rank * size // self.parts, (self.rank + 1) * size // self.parts
+
+
+class Oracle(ABC):
+    """Counters, a seeded generator and draws from the two index sets.
+
+    All processes of a run hold the same generator, so they agree on every draw without talking and each evaluates its
+    own part: the union over processes is what a single process would have drawn.
+    """
+
+    dimension: int
+    samples: int
+    constraints: int
+    dtype: torch.dtype
+    device: torch.device
+
+    def __init__(self, seed: int, start: Tensor, shard: Shard = Shard()) -> None:  # noqa: B008  # an immutable tuple
+        self.generator = np.random.default_rng(seed)
+        self.counters = Counters()
+        self.shard = shard
+        self.dtype, self.device = start.dtype, start.device
+
+    @property
+    def passes(self) -> float:
+        """Sample calls of this process over the number of samples."""
+        return self.counters.sample_calls / self.samples if self.samples else 0.0
+
+    def draw(self, samples: int | None = None, constraints: int | None = None, *, replacement: bool = False) -> Rows:
+        """Draw rows from each index set; `None`, or a size not below the set's, is the exact full set."""
+        sample_part, sample_share, sample_covered = self._draw_set(self.samples, samples, replacement)
+        constraint_part, constraint_share, constraint_covered = self._draw_set(
+            self.constraints, constraints, replacement
+        )
+        covered = constraint_covered if self.constraints else sample_covered
+        return Rows(sample_part, constraint_part, sample_share, constraint_share, covered)
+
+    def _draw_set(self, population: int, size: int | None, replacement: bool) -> tuple[Index | None, float, float]:
+        if population == 0:
+            return None, 1.0, 0.0
+        if size is not None and size < 1:
+            raise DrobenchError(f"A draw must have at least one row; a solver asked for {size}.")
+        if size is None or size >= population:
+            first, last = self.shard.bounds(population)
+            whole = slice(None) if self.shard.parts == 1 else slice(first, last)
+            return whole, (last - first) / population, 1.0
+        indices = sample_indices(self.generator, population, size, replacement)
+        # A draw with repetitions is only known to cover one row.
+        covered = (1 if replacement else size) / population
+        if self.shard.parts == 1:
+            return indices.to(self.device), 1.0, covered
+        first, last = self.shard.bounds(size)
+        return indices[first:last].to(self.device), (last - first) / size, covered
+
+    def _count_samples(self, rows: Rows, points: int) -> int:
+        calls = 0 if rows.samples is None else index_length(rows.samples, self.samples) * points
+        self.counters.sample_calls += calls
+        return calls
+
+    def _count_constraints(self, rows: Rows, points: int) -> int:
+        checks = 0 if rows.constraints is None else index_length(rows.constraints, self.constraints) * points
+        self.counters.constraint_checks += checks
+        return checks
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return counters and generator, enough to go on exactly where this oracle stands."""
+        generator = self.generator.bit_generator.state
+        words = {key: str(value) for key, value in generator["state"].items()}
+        return {"counters": self.counters.as_dict(), "generator": {**generator, "state": words}}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore what `state_dict` returned."""
+        self.counters = Counters(**state["counters"])
+        words = {key: int(value) for key, value in state["generator"]["state"].items()}
+        self.generator.bit_generator.state = {**state["generator"], "state": words}
+
+
+class CompositeOracle(Oracle):
+    """Counted access to `r(x) + mean h_i(x) + f(mean g_i(x))`."""
+
+    def __init__(self, form: Composite, seed: int, start: Tensor, shard: Shard = Shard()) -> None:  # noqa: B008
+        super().__init__(seed, start, shard)
+        self._form = form
+        self.dimension = form.dimension
+        self.samples = form.samples
+        self.constraints = form.constraints
+        self.outputs = form.outputs
+        self.uses_shift = form.uses_shift
+
+    def estimate(self, points: Tensor, rows: Rows, shift: Tensor | None = None) -> Estimate:
+        """Return value, Jacobian and gradient means over `rows` at `points` `(k, d)`, in one pass.
+
+        `shift=None` chooses the shift. With a given shift the result may come back at a higher one, where the given
+        one would overflow: see `rescale`.
+        """
+        calls = self._count_samples(rows, points.shape[0])
+        checks = self._count_constraints(rows, points.shape[0])
+        if self.outputs:
+            inner_calls = checks if self.constraints else calls
+            self.counters.inner_values += inner_calls
+            self.counters.inner_jacobians += inner_calls
+        if self._form.has_losses:
+            self.counters.loss_gradients += calls
+        return self._form.estimate(points, rows, shift)
+
+    def outer_gradient(self, inner_value: Tensor, shift: Tensor) -> Tensor:
+        """Return `f'(y)`."""
+        return self._form.outer.gradient(inner_value, shift)
+
+    def guard(self, inner_value: Tensor, rows: Rows, shift: Tensor, floor: Tensor | None = None) -> Tensor:
+        """Return the nearest inner value inside the domain of `f`.
+
+        `floor` is the estimate's own lower bound. A mean over the full set needs no guard and comes back as it is.
+        """
+        if rows.covered == 1.0:
+            return inner_value
+        smallest = self._form.outer.smallest(shift)
+        if smallest is not None:
+            inner_value = inner_value.clamp(min=smallest)
+        return inner_value if floor is None else torch.maximum(inner_value, floor)
+
+    def rescale(self, inner: Tensor, old: Tensor, new: Tensor) -> Tensor:
+        """Express an inner value or Jacobian held at shift `old` at shift `new`."""
+        return inner if new is old else self._form.rescale(inner, old, new)
+
+    def value(self, point: Tensor, inner_value: Tensor, loss_value: Tensor, shift: Tensor) -> Tensor:
+        """Return `Psi(point)` from means already paid for."""
+        return self._form.value_at(point, inner_value, loss_value, shift)
+
+    def prox(self, point: Tensor, step_size: float) -> Tensor:
+        """Return the proximal map of `r`; where that is a projection it is counted as one."""
+        if self._form.regularizer.is_indicator:
+            self.counters.projections += 1
+        return self._form.regularizer.prox(point, step_size)
+
+    def materialise(self) -> Composite:
+        """Return the whole problem, for reference solvers that run off the clock."""
+        return self._form
+
+
+class FiniteSumOracle(Oracle):
+    """Counted access to `r(x) + mean f_i(x)`."""
+
+    def __init__(self, form: FiniteSum, seed: int, start: Tensor, shard: Shard = Shard()) -> None:  # noqa: B008
+        super().__init__(seed, start, shard)
+        self._form = form
+        self.dimension = form.dimension
+        self.samples = form.losses.samples
+        self.constraints = 0
+
+    def estimate(self, points: Tensor, rows: Rows) -> tuple[Tensor, Tensor]:
+        """Return mean losses `(k,)` and mean gradients `(k, d)` over `rows`."""
+        assert rows.samples is not None
+        self.counters.loss_gradients += self._count_samples(rows, points.shape[0])
+        return self._form.losses.mean(points, rows.samples)
+
+    def prox(self, point: Tensor, step_size: float) -> Tensor:
+        """Return the proximal map of `r`; where that is a projection it is counted as one."""
+        if self._form.regularizer.is_indicator:
+            self.counters.projections += 1
+        return self._form.regularizer.prox(point, step_size)
+
+    def regularizer_gradient(self, point: Tensor) -> Tensor:
+        """Return a (sub)gradient of `r`, for methods without proximal step."""
+        return self._form.regularizer.gradient(point)
+
+    def materialise(self) -> FiniteSum:
+        """Return the whole problem, for reference solvers that run off the clock."""
+        return self._form
+
+
+class ConstrainedOracle(Oracle):
+    """Counted access to an objective and many constraints."""
+
+    def __init__(self, form: Constrained, seed: int, start: Tensor, shard: Shard = Shard()) -> None:  # noqa: B008
+        super().__init__(seed, start, shard)
+        self._form = form
+        self.dimension = form.objective.dimension
+        self.samples = form.objective.losses.samples
+        self.constraints = form.constraints.count
+        self.features = form.constraints.features
+
+    def objective(self, points: Tensor, rows: Rows) -> tuple[Tensor, Tensor]:
+        """Return mean losses `(k,)` and mean gradients `(k, d)` over the sample rows."""
+        assert rows.samples is not None
+        self.counters.loss_gradients += self._count_samples(rows, points.shape[0])
+        return self._form.objective.losses.mean(points, rows.samples)
+
+    def surrogates(self, points: Tensor, rows: Rows) -> tuple[Tensor, Any]:
+        """Return surrogate violations `(k, rows)` of the constraint rows, and their pullback."""
+        assert rows.constraints is not None
+        checks = self._count_constraints(rows, points.shape[0])
+        self.counters.inner_values += checks
+        self.counters.inner_jacobians += checks
+        return self._form.constraints.surrogates(points, rows.constraints)
+
+    def rates(self, points: Tensor, rows: Rows) -> Tensor:
+        """Return exact violations `(k, rows)` of the constraint rows."""
+        assert rows.constraints is not None
+        self.counters.inner_values += self._count_constraints(rows, points.shape[0])
+        return self._form.constraints.rates(points, rows.constraints)
+
+    def prox(self, point: Tensor, step_size: float) -> Tensor:
+        """Return the proximal map of the objective's regularizer."""
+        return self._form.objective.regularizer.prox(point, step_size)
+
+    def materialise(self) -> Constrained:
+        """Return the whole problem, for reference solvers that run off the clock."""
+        return self._form
+
+
+class MinMaxOracle(Oracle):
+    """Counted access to a saddle problem through its operator and its projection."""
+
+    def __init__(self, form: MinMax, seed: int, start: Tensor, shard: Shard = Shard()) -> None:  # noqa: B008
+        super().__init__(seed, start, shard)
+        self._form = form
+        self.dimension = form.dimension
+        self.samples = form.samples
+        self.constraints = 0
+
+    def start(self, point: Tensor) -> Tensor:
+        """Return the initial joint variable for initial parameters `point`."""
+        return self._form.start(point)
+
+    def operator(self, joint: Tensor, rows: Rows) -> Tensor:
+        """Return the operator's estimate from the rows."""
+        self.counters.loss_gradients += self._count_samples(rows, 1)
+        return self._form.operator(joint, rows)
+
+    def project(self, joint: Tensor) -> Tensor:
+        """Return the nearest feasible joint variable; counted."""
+        self.counters.projections += 1
+        return self._form.project(joint)
+
+    def materialise(self) -> MinMax:
+        """Return the whole problem, for reference solvers that run off the clock."""
+        return self._form
+
+
+def build_oracle(form: Any, seed: int, start: Tensor, shard: Shard = Shard()) -> Oracle:  # noqa: B008
+    """Return the oracle of `form`'s kind."""
+    for kind, oracle in _ORACLES.items():
+        if isinstance(form, kind):
+            built: Oracle = oracle(form, seed, start, shard)
+            return built
+    raise DrobenchError(f"No oracle for a {type(form).__name__}; forms are {', '.join(k.__name__ for k in _ORACLES)}.")
+
+
+_ORACLES: dict[type, Any] = {
+    Composite: CompositeOracle,
+    FiniteSum: FiniteSumOracle,
+    Constrained: ConstrainedOracle,
+    MinMax: MinMaxOracle,
+}

@@ -1,0 +1,50 @@
+"""Outer functions `f` of `f(mean g_i(x))`.
+
+A shift `c` (a number) keeps exponentials in range: the inner map is then `g_i = exp((f_i - c) / gamma)` and the outer
+function undoes the shift, so that `f(mean g)` does not depend on it. Functions without exponentials ignore the shift.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+class OuterFunction(ABC):
+    """A smooth function of `p` inner values."""
+
+    @abstractmethod
+    def value(self, inner_value: Tensor, shift: Tensor) -> Tensor:
+        """Return `f(y)` for `inner_value` of shape `(p,)` as a zero-dimensional tensor."""
+
+    @abstractmethod
+    def gradient(self, inner_value: Tensor, shift: Tensor) -> Tensor:
+        """Return `f'(y)` of shape `(p,)`."""
+
+    def smallest(self, shift: Tensor) -> float | None:
+        """Return a lower bound that every inner mean is known to obey, or `None`; estimates are clipped there."""
+        return None
+
+
+class NoOuter(OuterFunction):
+    """`f = 0`, for objectives without an inner map (`p = 0`)."""
+
+    def value(self, inner_value: Tensor, shift: Tensor) -> Tensor:
+        return inner_value.new_zeros(())
+
+    def gradient(self, inner_value: Tensor, shift: Tensor) -> Tensor:
+        return torch.zeros_like(inner_value)
+
+
+@dataclass(frozen=True)
+class ScaledLog(OuterFunction):
+    """`f(y) = gamma ln(y) + c`, the outer function of the KL reduction with shift `c`."""
+
+    gamma: float
+
+    def value(self, inner_value: Tensor, shift: Tensor) -> Tensor:
+        return self.gamma * inner_value[0].log() + shift
+
+    def gradient(self, inner_value: Tensor, shift: Tensor) -> Tensor:
+        return self.gamma / inner_value

@@ -1,0 +1,275 @@
+"""Simple convex functions `r` with closed-form proximal maps.
+
+`prox(v, eta)` is the minimiser of `r(y) + |y - v|^2 / (2 eta)`. Every map of this file is compared with an
+interior-point solver in the tests. Indicators (boxes, balls, cones) have the value zero on their set and infinity
+outside; their proximal map is the Euclidean projection.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from drobench.errors import DrobenchError
+
+# An indicator is evaluated at points that its own projection returned: allow for the rounding of that projection.
+_MEMBERSHIP_TOLERANCE = 1e-9
+
+
+class NotDifferentiableError(DrobenchError):
+    """A method asked for the gradient of a regularizer that has none."""
+
+
+class Regularizer(ABC):
+    """The part `r` of the objective that a solver handles by its proximal map."""
+
+    @property
+    def strong_convexity(self) -> float:
+        """Largest `mu` for which `r - (mu / 2) |x|^2` is convex."""
+        return 0.0
+
+    @property
+    def is_indicator(self) -> bool:
+        """Whether the proximal map is a projection on a set."""
+        return False
+
+    @abstractmethod
+    def value(self, point: Tensor) -> Tensor:
+        """Return `r(point)` as a zero-dimensional tensor."""
+
+    @abstractmethod
+    def prox(self, point: Tensor, step_size: float) -> Tensor:
+        """Return the proximal map of `step_size * r` at `point`."""
+
+    def gradient(self, point: Tensor) -> Tensor:
+        """Return a (sub)gradient of `r`, for methods that have no proximal step."""
+        raise NotDifferentiableError(
+            f"{type(self).__name__} has no gradient at {tuple(point.shape)} points: use a solver with proximal steps."
+        )
+
+    def least_subgradient(self, point: Tensor, smooth_gradient: Tensor) -> Tensor:
+        """Return a small subgradient at `point` of `Phi + r`, given the gradient of `Phi`: zero at a minimiser."""
+        return smooth_gradient + self.gradient(point)
+
+
+class Zero(Regularizer):
+    """`r = 0`."""
+
+    def value(self, point: Tensor) -> Tensor:
+        return point.new_zeros(())
+
+    def prox(self, point: Tensor, step_size: float) -> Tensor:
+        return point
+
+    def gradient(self, point: Tensor) -> Tensor:
+        return torch.zeros_like(point)
+
+
+@dataclass(frozen=True, eq=False)
+class ElasticNet(Regularizer):
+    """`r(x) = l1 |x|_1 + (l2 / 2) |x|_2^2`; either weight may be zero."""
+
+    l1: float = 0.0
+    l2: float = 0.0
+
+    @property
+    def strong_convexity(self) -> float:
+        """The quadratic part."""
+        return self.l2
+
+    def value(self, point: Tensor) -> Tensor:
+        value = 0.5 * self.l2 * point.dot(point)
+        return value + self.l1 * point.abs().sum() if self.l1 else value
+
+    def prox(self, point: Tensor, step_size: float) -> Tensor:
+        if self.l1:
+            point = torch.nn.functional.softshrink(point, step_size * self.l1)
+        return point / (1.0 + step_size * self.l2) if self.l2 else point
+
+    def gradient(self, point: Tensor) -> Tensor:
+        """Return the gradient; the subgradient `l1 sign(x)` stands for the kink."""
+        gradient = self.l2 * point
+        return gradient + self.l1 * point.sign() if self.l1 else gradient
+
+    def least_subgradient(self, point: Tensor, smooth_gradient: Tensor) -> Tensor:
+        """At a zero coordinate the l1 part can offset the rest up to its weight; elsewhere it is a gradient."""
+        rest = smooth_gradient + self.l2 * point
+        at_kink = torch.nn.functional.softshrink(rest, self.l1) if self.l1 else rest
+        return torch.where(point == 0, at_kink, rest + self.l1 * point.sign())
+
+
+@dataclass(frozen=True, eq=False)
+class Affine(Regularizer):
+    """`r(x) = <slope, x> + constant + base(x)`: a shift in front of the proximal map of `base`."""
+
+    slope: Tensor
+    constant: float = 0.0
+    base: Regularizer = field(default_factory=Zero)
+
+    @property
+    def strong_convexity(self) -> float:
+        """That of the base."""
+        return self.base.strong_convexity
+
+    @property
+    def is_indicator(self) -> bool:
+        """Whether the base projects."""
+        return self.base.is_indicator
+
+    def value(self, point: Tensor) -> Tensor:
+        return self.slope.dot(point) + self.constant + self.base.value(point)
+
+    def prox(self, point: Tensor, step_size: float) -> Tensor:
+        return self.base.prox(point - step_size * self.slope, step_size)
+
+    def gradient(self, point: Tensor) -> Tensor:
+        return self.slope + self.base.gradient(point)
+
+
+@dataclass(frozen=True, eq=False)
+class EuclideanNorm(Regularizer):
+    """`r(x) = weight |x|_2` (not squared)."""
+
+    weight: float
+
+    def value(self, point: Tensor) -> Tensor:
+        return torch.mul(point.norm(), self.weight)
+
+    def prox(self, point: Tensor, step_size: float) -> Tensor:
+        norm = float(point.norm())
+        if norm <= step_size * self.weight:
+            return torch.zeros_like(point)
+        return point * (1.0 - step_size * self.weight / norm)
+
+
+class Indicator(Regularizer):
+    """Zero on a convex set, infinite outside."""
+
+    @property
+    def is_indicator(self) -> bool:
+        """True: the proximal map is the projection."""
+        return True
+
+    @abstractmethod
+    def project(self, point: Tensor) -> Tensor:
+        """Return the nearest point of the set."""
+
+    def value(self, point: Tensor) -> Tensor:
+        distance = float((self.project(point) - point).norm())
+        inside = distance <= _MEMBERSHIP_TOLERANCE * (1.0 + float(point.norm()))
+        return point.new_tensor(0.0 if inside else math.inf)
+
+    def prox(self, point: Tensor, step_size: float) -> Tensor:
+        return self.project(point)
+
+
+@dataclass(frozen=True, eq=False)
+class Box(Indicator):
+    """`lower <= x <= upper`, coordinate by coordinate."""
+
+    lower: float
+    upper: float
+
+    def project(self, point: Tensor) -> Tensor:
+        return point.clamp(self.lower, self.upper)
+
+
+@dataclass(frozen=True, eq=False)
+class EuclideanBall(Indicator):
+    """`|x|_2 <= radius`."""
+
+    radius: float
+
+    def project(self, point: Tensor) -> Tensor:
+        norm = float(point.norm())
+        return point if norm <= self.radius else point * (self.radius / norm)
+
+
+@dataclass(frozen=True, eq=False)
+class Simplex(Indicator):
+    """`x >= 0`, `sum x = total`."""
+
+    total: float = 1.0
+
+    def project(self, point: Tensor) -> Tensor:
+        descending = point.sort(descending=True).values
+        counts = torch.arange(1, point.numel() + 1, dtype=point.dtype, device=point.device)
+        thresholds = (descending.cumsum(0) - self.total) / counts
+        last = int((descending > thresholds).sum()) - 1
+        return (point - thresholds[last]).clamp(min=0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class L1Ball(Indicator):
+    """`|x|_1 <= radius`."""
+
+    radius: float
+
+    def project(self, point: Tensor) -> Tensor:
+        if float(point.abs().sum()) <= self.radius:
+            return point
+        return point.sign() * Simplex(self.radius).project(point.abs())
+
+
+@dataclass(frozen=True, eq=False)
+class NormCone(Indicator):
+    """`|b|_norm <= t` for `x = (b, t)`, the bound `t` being the last coordinate.
+
+    `weight` is that of `b` in the metric `weight |b - b'|^2 + (t - t')^2` in which the Euclidean cone projects;
+    `weight = 1` is the Euclidean projection. The other two norms project in the Euclidean metric only.
+    """
+
+    norm: str
+    weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.norm not in ("l1", "l2", "linf"):
+            raise DrobenchError(f"NormCone.norm must be l1, l2 or linf; found {self.norm!r}.")
+        if self.norm != "l2" and self.weight != 1.0:
+            raise DrobenchError(f"NormCone with norm {self.norm} has no weighted projection; found {self.weight}.")
+
+    def project(self, point: Tensor) -> Tensor:
+        inner, bound = point[:-1], point[-1]
+        if self.norm == "l2":
+            return self._project_euclidean(point, inner, bound)
+        if self.norm == "l1":
+            return self._project_l1(point, inner, bound)
+        return self._project_largest(point, inner, bound)
+
+    def _project_euclidean(self, point: Tensor, inner: Tensor, bound: Tensor) -> Tensor:
+        norm = inner.norm()
+        if bool(norm <= bound):
+            return point
+        size = ((self.weight * norm + bound) / (self.weight + 1.0)).clamp(min=0.0)
+        return torch.cat([inner * (size / norm), size[None]])
+
+    def _project_l1(self, point: Tensor, inner: Tensor, bound: Tensor) -> Tensor:
+        magnitudes = inner.abs()
+        if bool(magnitudes.sum() <= bound):
+            return point
+        if bool(magnitudes.max() <= -bound):
+            return torch.zeros_like(point)
+        thresholds, last = _breakpoint(magnitudes, -bound)
+        threshold = thresholds[last]
+        shrunk = inner.sign() * (magnitudes - threshold).clamp(min=0.0)
+        return torch.cat([shrunk, (bound + threshold)[None]])
+
+    def _project_largest(self, point: Tensor, inner: Tensor, bound: Tensor) -> Tensor:
+        magnitudes = inner.abs()
+        if bool(magnitudes.max() <= bound):
+            return point
+        if bool(magnitudes.sum() <= -bound):
+            return torch.zeros_like(point)
+        sizes, last = _breakpoint(magnitudes, bound)
+        size = sizes[last].clamp(min=0.0)
+        return torch.cat([torch.minimum(torch.maximum(inner, -size), size), size[None]])
+
+
+def _breakpoint(magnitudes: Tensor, offset: Tensor) -> tuple[Tensor, int]:
+    """Return the candidates `(cumsum(u)_k + offset) / (k + 1)`, `u` descending, and the last `k` with `u_k` above."""
+    descending = magnitudes.sort(descending=True).values
+    counts = torch.arange(1, magnitudes.numel() + 1, dtype=magnitudes.dtype, device=magnitudes.device)
+    candidates = (descending.cumsum(0) + offset) / (counts + 1.0)
+    return candidates, max(int((descending >= candidates).sum()) - 1, 0)

@@ -1,0 +1,1 @@
+"""The contract of a problem, and the metrics every result is scored by."""

@@ -1,0 +1,24 @@
+"""Metrics that every problem shares, exact: 0-1 errors, ties count half, a score that is no number is an error."""
+
+from dataclasses import dataclass, field
+
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class SplitScore:
+    """What one set of rows says about a point; violations are signed, net of slack, and `None` without constraints."""
+
+    error: float | None = None
+    max_violation: float | None = None
+    p95_violation: float | None = None
+    p99_violation: float | None = None
+    extra: dict[str, float] = field(default_factory=dict)
+
+
+def binary_errors(scores: Tensor, signs: Tensor) -> Tensor:
+    """Return the 0-1 loss of each row for labels ±1: 1/2 on a tie, 1 where the score is not finite."""
+    margins = scores * signs
+    errors = (margins < 0).to(scores.dtype) + 0.5 * (margins == 0).to(scores.dtype)
+    errors[~scores.isfinite()] = 1.0
+    return errors

@@ -1,0 +1,1 @@
+"""Rewriting a problem into the form a solver accepts, and carrying the solution back."""

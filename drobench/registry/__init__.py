@@ -1,0 +1,32 @@
+"""Plugins: what they hand over, how they are found, and what is installed."""
+
+from drobench.registry.catalogue import (
+    Catalogue,
+    NeedsNotMet,
+    Registered,
+    Source,
+    Trouble,
+    UnknownName,
+    build_catalogue,
+    load_catalogue,
+)
+from drobench.registry.entries import DatasetEntry, Entry, EntryError, ProblemEntry, SolverEntry
+from drobench.registry.hookspecs import hookimpl, hookspec
+
+__all__ = [
+    "Catalogue",
+    "DatasetEntry",
+    "Entry",
+    "EntryError",
+    "NeedsNotMet",
+    "ProblemEntry",
+    "Registered",
+    "SolverEntry",
+    "Source",
+    "Trouble",
+    "UnknownName",
+    "build_catalogue",
+    "hookimpl",
+    "hookspec",
+    "load_catalogue",
+]

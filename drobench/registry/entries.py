@@ -1,0 +1,150 @@
+"""What a plugin hands over: one entry per solver, problem or dataset.
+
+An entry is a description plus a factory. The description is enough to list, document and configure the thing without
+building it, so that `drobench plugins` and the composition of a config stay quick.
+"""
+
+import dataclasses
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from drobench.errors import DrobenchError
+
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
+
+
+class EntryError(DrobenchError):
+    """An entry of a plugin is incomplete or contradicts itself."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """What every kind of entry says about itself.
+
+    Attributes:
+        name: How the thing is called in a config and on the command line, e.g. `solver=NAME`.
+        summary: One line for listings.
+        reference: Where the method, problem or data comes from; empty if there is nothing to cite.
+        config: A dataclass of the settings, each with a default. It becomes the schema of the config group.
+        factory: Builds the thing; its first argument is an instance of `config`.
+    """
+
+    kind: ClassVar[str] = "entry"
+
+    name: str
+    summary: str
+    reference: str = ""
+    config: type
+    factory: Callable[..., Any]
+
+    def __post_init__(self) -> None:
+        self._require(
+            isinstance(self.name, str) and _NAME.fullmatch(self.name) is not None,
+            "name",
+            "a name of lower-case letters, digits and underscores that begins with a letter",
+        )
+        self._require(_is_one_line(self.summary), "summary", "one non-empty line of text")
+        self._require(isinstance(self.reference, str), "reference", "a text, empty if there is none")
+        self._require_config()
+        self._require(callable(self.factory), "factory", "something callable")
+
+    def _require_config(self) -> None:
+        self._require(
+            isinstance(self.config, type) and dataclasses.is_dataclass(self.config),
+            "config",
+            "a dataclass (the class itself, not an instance)",
+        )
+        fields = dataclasses.fields(self.config)
+        bare = [field.name for field in fields if _lacks_default(field)]
+        self._require(not bare, "config", "a dataclass whose fields all have defaults", f"none for {', '.join(bare)}")
+        # `name` is how a run's config says which entry it selected, so no setting can be called that.
+        self._require(
+            all(field.name != "name" for field in fields),
+            "config",
+            "a dataclass without a field called `name`, which is reserved for the entry's own name",
+            f"{self.config.__name__}.name",
+        )
+
+    def _require(self, holds: bool, field: str, expected: str, found: str | None = None) -> None:
+        if holds:
+            return
+        shown = repr(getattr(self, field)) if found is None else found
+        raise EntryError(
+            f"{type(self).__name__} {self.name!r}: `{field}` must be {expected}; found {shown}. "
+            "Correct the entry in the plugin that returns it."
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SolverEntry(Entry):
+    """A method.
+
+    Attributes:
+        accepts: The forms it can work on, best first; the way from a problem's own form to one of them is found for it.
+        exact: Whether it is an exact reference solver, whose value is used as the optimum.
+        reconstructed: Whether the method was rebuilt because the original text was not at hand.
+    """
+
+    kind: ClassVar[str] = "solver"
+
+    accepts: tuple[type, ...]
+    exact: bool = False
+    reconstructed: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._require(
+            isinstance(self.accepts, tuple)
+            and len(self.accepts) > 0
+            and all(isinstance(form, type) for form in self.accepts),
+            "accepts",
+            "a tuple of at least one form class",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProblemEntry(Entry):
+    """A learning problem.
+
+    Attributes:
+        needs: What a dataset must provide for this problem, e.g. `binary_labels`, `groups`.
+    """
+
+    kind: ClassVar[str] = "problem"
+
+    needs: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._require(_is_set_of_words(self.needs), "needs", "a frozenset of words")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DatasetEntry(Entry):
+    """A source of data.
+
+    Attributes:
+        provides: What the data holds beyond features, e.g. `binary_labels`, `groups`, `queries`.
+    """
+
+    kind: ClassVar[str] = "dataset"
+
+    provides: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._require(_is_set_of_words(self.provides), "provides", "a frozenset of words")
+
+
+def _is_one_line(text: object) -> bool:
+    return isinstance(text, str) and bool(text.strip()) and len(text.splitlines()) == 1
+
+
+def _is_set_of_words(words: object) -> bool:
+    return isinstance(words, frozenset) and all(isinstance(word, str) for word in words)
+
+
+def _lacks_default(field: "dataclasses.Field[Any]") -> bool:
+    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING

@@ -1,0 +1,81 @@
+"""The contract of a solver: a value goes in, a value comes out.
+
+Everything that changes from step to step is in the state, a frozen dataclass of tensors, numbers and further such
+dataclasses. `step` changes none of its arguments but the oracle's counters and generator. So a checkpoint is the state
+plus `oracle.state_dict()`, and every solver can be resumed, repeated and compared without knowing it.
+"""
+
+import types
+import typing
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any, Generic, TypeVar
+
+from torch import Tensor
+
+from drobench.errors import DrobenchError
+from drobench.solver.communicator import Communicator
+
+State = TypeVar("State")
+
+
+class Solver(ABC, Generic[State]):
+    """An iterative method. `self` holds hyperparameters only.
+
+    The oracle is the one of the form that the solver's entry accepts; a subclass annotates it as such.
+    """
+
+    @abstractmethod
+    def init(self, start: Tensor, oracle: Any, communicator: Communicator) -> State:
+        """Return the state before the first step. Its annotated return type is what a checkpoint is read back into."""
+
+    @abstractmethod
+    def step(self, state: State, oracle: Any, communicator: Communicator) -> State:
+        """Return the state after one step."""
+
+    @abstractmethod
+    def solution(self, state: State) -> Tensor:
+        """Return the point the method stands for, which is the point that is judged."""
+
+    def average(self, state: State) -> Tensor | None:
+        """Return the method's averaged iterate, or `None` if it keeps none."""
+        return None
+
+
+def state_to_dict(state: Any) -> dict[str, Any]:
+    """Return a state as nested dictionaries of tensors and numbers."""
+    return {
+        field.name: state_to_dict(value) if is_dataclass(value := getattr(state, field.name)) else value
+        for field in fields(state)
+    }
+
+
+def state_from_dict(kind: type, content: Mapping[str, Any]) -> Any:
+    """Return the state of class `kind` that `state_to_dict` turned into `content`."""
+    hints = typing.get_type_hints(kind)
+    values = {
+        name: state_from_dict(_dataclass_in(hints[name], name), value) if isinstance(value, Mapping) else value
+        for name, value in content.items()
+    }
+    return kind(**values)
+
+
+def state_type(solver: Solver[Any]) -> type:
+    """Return the class of the solver's state, read from the annotation of `init`."""
+    kind = typing.get_type_hints(type(solver).init).get("return")
+    if not (isinstance(kind, type) and is_dataclass(kind)):
+        raise DrobenchError(
+            f"{type(solver).__name__}.init must be annotated with the dataclass it returns, so that a checkpoint can "
+            f"be read back; found {kind!r}."
+        )
+    return kind
+
+
+def _dataclass_in(hint: Any, name: str) -> type:
+    """Return the dataclass in an annotation such as `Snapshot | None`."""
+    options = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+    for option in options:
+        if isinstance(option, type) and is_dataclass(option):
+            return option
+    raise DrobenchError(f"The state field {name!r} holds a nested value, but its annotation {hint!r} is no dataclass.")

@@ -1,0 +1,1 @@
+"""The Lightning loop around a solver: clock, budget, evaluation, checkpoints."""

@@ -1,0 +1,59 @@
+"""Settings of the trainer and the logger, apart from Lightning so that reading a configuration stays quick."""
+
+from dataclasses import dataclass
+
+from drobench.errors import DrobenchError, require_one_of, require_positive
+
+
+@dataclass
+class TrainerConfig:
+    """Where and how a run is computed."""
+
+    name: str = "cpu"
+    """`cpu`, `gpu`, `ddp` (several GPUs) or `ddp_cpu` (several CPU processes)."""
+    devices: int = 1
+    """Number of processes, one per device."""
+    nodes: int = 1
+    dtype: str = "float64"
+    threads: int = 1
+    """Threads per process; one makes times comparable."""
+    checkpoint_seconds: float | None = 60.0
+    """How often to save, for continuing after a kill; null: not by time."""
+    checkpoint_steps: int | None = None
+    """Save after so many solver steps; null: not by steps."""
+
+    def __post_init__(self) -> None:
+        require_one_of(self, "name", ("cpu", "gpu", "ddp", "ddp_cpu"))
+        require_one_of(self, "dtype", ("float32", "float64"))
+        require_positive(self, "devices", "nodes", "threads", "checkpoint_seconds", "checkpoint_steps")
+        if self.processes > 1 and self.name not in ("ddp", "ddp_cpu"):
+            raise DrobenchError(
+                f"trainer={self.name} runs one process; found trainer.devices={self.devices} and "
+                f"trainer.nodes={self.nodes}. For several use trainer={'ddp' if self.name == 'gpu' else 'ddp_cpu'}."
+            )
+
+    @property
+    def distributed(self) -> bool:
+        """Whether several processes exchange through torch.distributed."""
+        return self.processes > 1
+
+    @property
+    def processes(self) -> int:
+        """Number of processes over all nodes."""
+        return self.devices * self.nodes
+
+    @property
+    def uses_gpu(self) -> bool:
+        """Whether the numbers live on a GPU."""
+        return self.name in ("gpu", "ddp")
+
+
+@dataclass
+class LoggerConfig:
+    """Where metrics go besides the record."""
+
+    name: str = "none"
+    """`none` or `csv`."""
+
+    def __post_init__(self) -> None:
+        require_one_of(self, "name", ("none", "csv"))

@@ -1,0 +1,287 @@
+"""One Lightning module for every solver.
+
+Optimization is manual: a `training_step` runs many solver steps (about a quarter of a second's worth, or up to the next
+evaluation), then steps a rate-zero optimizer once, which is how Lightning counts. The solver's state is a plain
+attribute, never a buffer, since DDP would copy rank 0's buffers over the others; checkpoints gather one state per rank.
+Decisions are taken from numbers that were reduced over all ranks.
+"""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytorch_lightning as pl
+import torch
+import torch.distributed
+from torch import Tensor
+
+from drobench.errors import DrobenchError
+from drobench.objective.oracle import Oracle, Shard
+from drobench.problem.problem import Problem
+from drobench.results.record import Status
+from drobench.solver.communicator import Communicator, ProcessGroup, SingleProcess
+from drobench.solver.solver import Solver, state_from_dict, state_to_dict, state_type
+from drobench.training.budget import Budget, BudgetConfig, Progress, Verdict
+from drobench.training.clock import Clock
+from drobench.training.evaluation import EvaluationConfig, Evaluator, Scores, better_feasible
+
+# Long enough that Lightning's own work per training step (a quarter of a millisecond) disappears.
+_CHUNK_SECONDS = 0.25
+# Several ranks must agree on the length of a chunk in advance, so theirs is counted in steps.
+_CHUNK_STEPS = 100
+
+
+@dataclass(frozen=True)
+class Task:
+    """Everything a run needs, assembled: what to solve, with what, how far, and how to look at it."""
+
+    problem: Problem
+    solver: Solver[Any]
+    build_oracle: Callable[[Shard], Oracle]
+    start: Tensor
+    """In the solver's variables."""
+    recover: Callable[[Tensor], Tensor]
+    projects: bool
+    """Whether `recover` projects, which counts once, at the end."""
+    budget: BudgetConfig
+    evaluation: EvaluationConfig
+    optimum: float | None
+
+
+class SolverModule(pl.LightningModule):
+    """Runs a solver under Lightning: clock, counters, budget, evaluations, checkpoints."""
+
+    def __init__(self, task: Task, log: Callable[[dict[str, Any]], None] | None = None) -> None:
+        super().__init__()
+        self.automatic_optimization = False
+        self.task = task
+        self.iterate = torch.nn.Parameter(task.start.clone())
+        self.budget = Budget(task.budget)
+        self.evaluator = Evaluator(task.problem, task.optimum)
+        self.report = log
+        self.solver_state: Any = None
+        self.steps = 0
+        self.evaluations_due = 1
+        self.curve: list[dict[str, Any]] = []
+        self.best: Scores | None = None
+        self.best_point: Tensor | None = None
+        self.verdict: Verdict | None = None
+        self.final: dict[str, tuple[Scores, Tensor]] = {}
+
+    def setup(self, stage: str) -> None:
+        """Build what depends on the number of processes, which is known only now."""
+        self.communicator: Communicator = ProcessGroup() if self.trainer.world_size > 1 else SingleProcess()
+        self.oracle = self.task.build_oracle(Shard(self.trainer.global_rank, self.trainer.world_size))
+        self.clock = Clock(self.task.start.device)
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        """Return an optimizer that never moves anything: its steps are Lightning's count."""
+        return torch.optim.SGD([self.iterate], lr=0.0)
+
+    def on_fit_start(self) -> None:
+        """Start the solver, unless a checkpoint has already put it somewhere."""
+        if self.solver_state is not None:
+            return
+        with torch.no_grad():
+            self._evaluate(self.task.recover(self.task.start), self.progress())
+            with self.clock.timing("solver"):
+                self.solver_state = self.task.solver.init(self.task.start, self.oracle, self.communicator)
+
+    def training_step(self, batch: int, batch_idx: int) -> None:
+        """Run a chunk of solver steps, then look around."""
+        with torch.no_grad():
+            self._run_chunk()
+            progress = self.progress()
+            point = self.task.solver.solution(self.solver_state)
+            self.iterate.copy_(point)
+            self._look(point, progress)
+        optimizer = self.optimizers()
+        assert not isinstance(optimizer, list)
+        optimizer.step()
+
+    def progress(self) -> Progress:
+        """Return what has been used so far: calls summed, time the longest over all processes."""
+        samples, calls, seconds = self._over_ranks(
+            self.oracle.counters.sample_calls, self.oracle.counters.oracle_calls, self.clock.seconds["solver"]
+        )
+        passes = samples / self.oracle.samples if self.oracle.samples else 0.0
+        return Progress(self.steps, passes, int(calls), seconds)
+
+    def _over_ranks(self, samples: float, calls: float, seconds: float) -> tuple[float, float, float]:
+        if self.communicator.world_size == 1:
+            return samples, calls, seconds
+        # The harness's own exchange goes around the communicator: it is not the solver's and is not counted as such.
+        sums = torch.tensor([samples, calls], dtype=torch.float64, device=self.task.start.device)
+        longest = torch.tensor([seconds], dtype=torch.float64, device=self.task.start.device)
+        torch.distributed.all_reduce(sums)
+        torch.distributed.all_reduce(longest, op=torch.distributed.ReduceOp.MAX)
+        return float(sums[0]), float(sums[1]), float(longest[0])
+
+    def _run_chunk(self) -> None:
+        solver, oracle, communicator = self.task.solver, self.oracle, self.communicator
+        counters = oracle.counters
+        last_step, last_sample_call, last_call = self._chunk_limits()
+        state, steps = self.solver_state, self.steps
+        alone = communicator.world_size == 1
+        with self.clock.timing("solver"):
+            deadline = time.perf_counter() + self._chunk_seconds()
+            while True:
+                state = solver.step(state, oracle, communicator)
+                steps += 1
+                if steps >= last_step:
+                    break
+                if alone and (
+                    counters.sample_calls >= last_sample_call
+                    or counters.oracle_calls >= last_call
+                    or time.perf_counter() >= deadline
+                ):
+                    break
+        self.solver_state, self.steps = state, steps
+
+    def _chunk_seconds(self) -> float:
+        limit = self.task.budget.seconds
+        return _CHUNK_SECONDS if limit is None else min(_CHUNK_SECONDS, limit - self.clock.seconds["solver"])
+
+    def _chunk_limits(self) -> tuple[float, float, float]:
+        """Return the step, the sample calls and the oracle calls at which to look around."""
+        budget = self.task.budget
+        last_step = math.inf if budget.steps is None else float(budget.steps)
+        next_passes = self.evaluations_due * self.task.evaluation.every_passes
+        if budget.passes is not None:
+            next_passes = min(next_passes, budget.passes)
+        last_call = math.inf if budget.oracle_calls is None else float(budget.oracle_calls)
+        if self.communicator.world_size > 1:
+            last_step = min(last_step, self.steps + self._steps_until(next_passes, last_call))
+        return last_step, next_passes * self.oracle.samples, last_call
+
+    def _steps_until(self, passes: float, calls: float) -> int:
+        """Return, alike on every rank, about how many steps lead up to the next mark."""
+        progress = self.progress()
+        if progress.steps == 0:
+            return 1
+        step_share = min(
+            (passes - progress.passes) / max(progress.passes, 1e-12),
+            (calls - progress.oracle_calls) / max(progress.oracle_calls, 1),
+        )
+        return max(1, min(_CHUNK_STEPS, math.floor(step_share * progress.steps)))
+
+    def _look(self, point: Tensor, progress: Progress) -> None:
+        """Evaluate if it is time to, and end the run if there is a reason to."""
+        verdict = self.budget.spent(progress)
+        if not bool(point.isfinite().all()):
+            verdict = Verdict(Status.NON_FINITE, f"the iterate is not finite after {progress.steps} steps")
+        due = progress.passes >= self.evaluations_due * self.task.evaluation.every_passes
+        if due or verdict is not None:
+            self.evaluations_due = math.floor(progress.passes / self.task.evaluation.every_passes) + 1
+            scores = self._evaluate(self.task.recover(point), progress)
+            verdict = self._judge(scores) or verdict
+        if verdict is not None:
+            self._finish(verdict, progress)
+
+    def _judge(self, scores: Scores) -> Verdict | None:
+        lost = self.budget.lost(scores.objective, self.curve[0]["objective"])
+        return lost or self.budget.reached(self.relative_gap(scores), scores.stationarity)
+
+    def relative_gap(self, scores: Scores) -> float | None:
+        """Return the gap as a fraction of the gap at the start, or `None` where either is unknown."""
+        first = self.curve[0]["gap"]
+        if scores.gap is None or first is None or first <= 0.0:
+            return None
+        return scores.gap / float(first)
+
+    def _evaluate(self, recovered: Tensor, progress: Progress) -> Scores:
+        with self.clock.timing("evaluation"):
+            scores = self.evaluator.score(recovered, progress.steps)
+            if better_feasible(scores, self.best):
+                self.best, self.best_point = scores, recovered.clone()
+            row = self._row(scores, progress)
+            self.curve.append(row)
+            if self.report is not None and self.trainer.is_global_zero:
+                self.report(row)
+            if self.trainer.logger is not None:
+                numbers = {key: value for key, value in row.items() if value is not None}
+                self.trainer.logger.log_metrics(numbers, step=progress.steps)
+        return scores
+
+    def _row(self, scores: Scores, progress: Progress) -> dict[str, Any]:
+        flat = scores.as_dict()
+        extra = flat.pop("extra")
+        return {
+            **flat,
+            "passes": progress.passes,
+            "oracle_calls": progress.oracle_calls,
+            **self.counts(),
+            "solver_seconds": progress.seconds,
+            **extra,
+        }
+
+    def counts(self) -> dict[str, int]:
+        """Return the oracle and communication counters; calls are summed over processes, rounds are common to all."""
+        names = list(self.oracle.counters.as_dict())
+        local = self.oracle.counters.as_dict()
+        totals = torch.tensor([local[name] for name in names], dtype=torch.float64, device=self.task.start.device)
+        traffic = torch.tensor([float(self.communicator.bytes)], dtype=torch.float64, device=self.task.start.device)
+        if self.communicator.world_size > 1:
+            torch.distributed.all_reduce(totals)
+            torch.distributed.all_reduce(traffic)
+        counted = {name: int(total) for name, total in zip(names, totals.tolist(), strict=True)}
+        return {**counted, "communication_rounds": self.communicator.rounds, "communication_bytes": int(traffic)}
+
+    def _finish(self, verdict: Verdict, progress: Progress) -> None:
+        """Score what the method returns, and stop Lightning. The last recovery is timed and counted."""
+        self.verdict = verdict
+        with self.clock.timing("solver"):
+            last = self.task.recover(self.task.solver.solution(self.solver_state))
+            if self.task.projects:
+                self.oracle.counters.projections += 1
+        with self.clock.timing("evaluation"):
+            self.final["last"] = (self.evaluator.score(last, progress.steps), last)
+            average = self.task.solver.average(self.solver_state)
+            if average is not None:
+                recovered = self.task.recover(average)
+                self.final["average"] = (self.evaluator.score(recovered, progress.steps), recovered)
+            if self.best is not None and self.best_point is not None:
+                self.final["best_feasible"] = (self.best, self.best_point)
+        self.trainer.should_stop = True
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Gather one state per rank: a checkpoint is written by rank 0 alone."""
+        mine = {
+            "state": state_to_dict(self.solver_state),
+            "oracle": self.oracle.state_dict(),
+            "communication": (self.communicator.rounds, self.communicator.bytes),
+            "seconds": dict(self.clock.seconds),
+        }
+        everyone: list[Any] = [mine]
+        if self.communicator.world_size > 1:
+            everyone = [None] * self.communicator.world_size
+            torch.distributed.all_gather_object(everyone, mine)
+        checkpoint["drobench"] = {
+            "ranks": everyone,
+            "steps": self.steps,
+            "evaluations_due": self.evaluations_due,
+            "curve": self.curve,
+            "best": None if self.best is None else self.best.as_dict(),
+            "best_point": self.best_point,
+        }
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Take up this rank's part of a checkpoint."""
+        saved = checkpoint["drobench"]
+        if len(saved["ranks"]) != self.communicator.world_size:
+            raise DrobenchError(
+                f"The checkpoint was written by {len(saved['ranks'])} processes and cannot be continued by "
+                f"{self.communicator.world_size}. Use trainer.devices={len(saved['ranks'])}, or delete the checkpoint."
+            )
+        mine = saved["ranks"][self.communicator.rank]
+        self.solver_state = state_from_dict(state_type(self.task.solver), mine["state"])
+        self.oracle.load_state_dict(mine["oracle"])
+        self.communicator.rounds, self.communicator.bytes = mine["communication"]
+        self.clock.seconds = dict(mine["seconds"])
+        self.steps = saved["steps"]
+        self.evaluations_due = saved["evaluations_due"]
+        self.curve = saved["curve"]
+        self.best = None if saved["best"] is None else Scores(**saved["best"])
+        self.best_point = saved["best_point"]

@@ -1,0 +1,108 @@
+"""Running a task under Lightning: on one CPU or GPU, or as one rank of several processes."""
+
+import logging
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytorch_lightning as pl
+import torch
+from pytorch_lightning.loggers import CSVLogger, Logger
+from pytorch_lightning.strategies import DDPStrategy
+
+from drobench.errors import DrobenchError
+from drobench.training.checkpointing import PeriodicCheckpoint
+from drobench.training.settings import LoggerConfig, TrainerConfig
+from drobench.training.solver_module import SolverModule, Task
+
+# An endless supply of batch numbers: the budget, not the data loader, ends a run.
+_ENDLESS = range(2**62)
+CHECKPOINT_NAME = "last.ckpt"
+
+
+def check_devices(config: TrainerConfig) -> None:
+    """Raise where the machine cannot do what the trainer asks for, before anything is computed."""
+    if config.uses_gpu and not torch.cuda.is_available():
+        other = "ddp_cpu" if config.name == "ddp" else "cpu"
+        raise DrobenchError(
+            f"trainer={config.name} needs a CUDA GPU and torch {torch.__version__} sees none here. "
+            f"Use trainer={other}, or run `drobench doctor` to see what this machine can do."
+        )
+    available = torch.cuda.device_count() if config.uses_gpu else config.devices
+    if config.devices > available:
+        raise DrobenchError(f"trainer.devices={config.devices}, but this machine has {available} GPUs.")
+
+
+def device_of(config: TrainerConfig, local_rank: int) -> torch.device:
+    """Return the device of one process."""
+    return torch.device("cuda", local_rank) if config.uses_gpu else torch.device("cpu")
+
+
+def train(
+    task: Task,
+    config: TrainerConfig,
+    logger: LoggerConfig,
+    folder: Path,
+    log_folder: Path,
+    report: Callable[[dict[str, Any]], None] | None = None,
+) -> SolverModule:
+    """Run the task until its budget ends it; continue from a checkpoint in `folder` if there is one.
+
+    Returns:
+        The module, which holds curve, verdict and final iterates.
+    """
+    module = SolverModule(task, report)
+    checkpoint = folder / CHECKPOINT_NAME
+    callbacks: list[pl.Callback] = []
+    if config.checkpoint_seconds is not None or config.checkpoint_steps is not None:
+        callbacks.append(PeriodicCheckpoint(checkpoint, config.checkpoint_seconds, config.checkpoint_steps))
+    with warnings.catch_warnings():
+        _expect_warnings()
+        trainer = pl.Trainer(
+            accelerator="gpu" if config.uses_gpu else "cpu",
+            devices=config.devices,
+            num_nodes=config.nodes,
+            strategy=_strategy(config),
+            logger=_logger(logger, log_folder),
+            callbacks=callbacks,
+            max_epochs=1,
+            use_distributed_sampler=False,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+            enable_checkpointing=False,
+        )
+        resume = str(checkpoint) if checkpoint.exists() else None
+        trainer.fit(module, train_dataloaders=_ENDLESS, ckpt_path=resume, weights_only=True)
+    return module
+
+
+def _strategy(config: TrainerConfig) -> Any:
+    if not config.distributed:
+        return "auto"
+    return DDPStrategy(process_group_backend="nccl" if config.uses_gpu else "gloo")
+
+
+def _logger(config: LoggerConfig, folder: Path) -> Logger | bool:
+    if config.name == "none":
+        return False
+    return CSVLogger(save_dir=folder, name="", version="")
+
+
+def _expect_warnings() -> None:
+    """Silence what Lightning says about a use that is intended here."""
+    logging.getLogger("pytorch_lightning").setLevel(logging.ERROR)
+    logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
+    for message in (
+        # A machine with a GPU may run on its CPU on purpose.
+        "GPU available but not used",
+        # The loader is a range of numbers; there is nothing to prefetch.
+        ".*does not have many workers.*",
+        # Lightning 2.6 uses a part of torch that torch 2.13 deprecates.
+        ".*isinstance.treespec, LeafSpec.*",
+        # A resumed run finds its own folder, as it should.
+        ".*Checkpoint directory .* exists and is not empty.*",
+        # A checkpoint in the middle of the endless epoch is the normal case here.
+        ".*resuming from a checkpoint that ended before the epoch ended.*",
+    ):
+        warnings.filterwarnings("ignore", message=message)

@@ -1,0 +1,1 @@
+"""Every concrete dataset of this distribution, one module each."""

@@ -1,0 +1,1 @@
+"""Solvers: each sees mathematics only, never data, problems or results."""

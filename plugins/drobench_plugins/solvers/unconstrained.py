@@ -1,0 +1,117 @@
+"""Plain empirical risk by SGD, Adagrad or Adam: what one gets without robustness or constraints.
+
+    sgd      x <- prox_{eta r}(x - eta g)
+    adagrad  A += g^2;  x -= eta g / (sqrt(A) + eps)
+    adam     m, v: running means of g and g^2;  x -= eta m^ / (sqrt(v^) + eps), with bias corrections
+
+`g` is the mean gradient of the losses on the batch, for Adagrad and Adam plus the gradient of the regularizer (a
+diagonal metric has no closed-form proximal map). State: the point, two vectors, the number of steps. Cost of a step:
+S oracle calls.
+
+References: Duchi, Hazan, Singer (JMLR 2011); Kingma and Ba (ICLR 2015). The updates are torch's, number for number.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from drobench.errors import require_non_negative, require_one_of, require_positive
+from drobench.objective.forms import FiniteSum
+from drobench.objective.oracle import FiniteSumOracle
+from drobench.registry import SolverEntry
+from drobench.solver import Communicator, Solver
+
+_FIRST_DECAY, _SECOND_DECAY = 0.9, 0.999
+_EPSILON = {"adagrad": 1e-10, "adam": 1e-8}
+
+
+@dataclass
+class UnconstrainedConfig:
+    """Hyperparameters of the plain methods."""
+
+    optimizer: str = "adagrad"
+    """`sgd`, `adagrad` or `adam`."""
+    learning_rate: float = 0.1
+    batch: int | None = None
+    """null: all rows in every step."""
+    initial_accumulator: float = 0.0
+    """Start of Adagrad's sums of squares; Keras has 0.1."""
+    epsilon: float | None = None
+    """null: torch's value for the optimizer."""
+    replacement: bool = False
+
+    def __post_init__(self) -> None:
+        require_one_of(self, "optimizer", ("sgd", "adagrad", "adam"))
+        require_positive(self, "learning_rate", "batch")
+        require_non_negative(self, "initial_accumulator", "epsilon")
+
+
+@dataclass(frozen=True)
+class UnconstrainedState:
+    """Everything the plain methods carry from step to step."""
+
+    point: Tensor
+    steps: int
+    mean: Tensor
+    first_moment: Tensor
+    """Adam's running mean of gradients; zero for the others."""
+    second_moment: Tensor
+    """Adagrad's sum, or Adam's running mean, of squared gradients."""
+
+
+class Unconstrained(Solver[UnconstrainedState]):
+    """See the module's text."""
+
+    def __init__(self, config: UnconstrainedConfig) -> None:
+        self.config = config
+        self.epsilon = _EPSILON.get(config.optimizer, 0.0) if config.epsilon is None else config.epsilon
+
+    def init(self, start: Tensor, oracle: FiniteSumOracle, communicator: Communicator) -> UnconstrainedState:
+        zeros = torch.zeros_like(start)
+        accumulator = self.config.initial_accumulator if self.config.optimizer == "adagrad" else 0.0
+        return UnconstrainedState(start, 0, zeros, zeros, torch.full_like(start, accumulator))
+
+    def step(
+        self, state: UnconstrainedState, oracle: FiniteSumOracle, communicator: Communicator
+    ) -> UnconstrainedState:
+        rows = oracle.draw(self.config.batch, replacement=self.config.replacement)
+        _, gradients = oracle.estimate(state.point[None], rows)
+        gradient = gradients[0]
+        if communicator.world_size > 1:
+            (gradient,) = communicator.total([gradient * rows.sample_share])
+        count = state.steps + 1
+        first, second = state.first_moment, state.second_moment
+        rate = self.config.learning_rate
+        if self.config.optimizer == "sgd":
+            point = oracle.prox(state.point - rate * gradient, rate)
+        elif self.config.optimizer == "adagrad":
+            gradient = gradient + oracle.regularizer_gradient(state.point)
+            second = torch.addcmul(second, gradient, gradient)
+            point = torch.addcdiv(state.point, gradient, second.sqrt().add_(self.epsilon), value=-rate)
+        else:
+            gradient = gradient + oracle.regularizer_gradient(state.point)
+            first = torch.lerp(first, gradient, 1.0 - _FIRST_DECAY)
+            second = torch.addcmul(_SECOND_DECAY * second, gradient, gradient, value=1.0 - _SECOND_DECAY)
+            scale = (second.sqrt() / (1.0 - _SECOND_DECAY**count) ** 0.5).add_(self.epsilon)
+            point = torch.addcdiv(state.point, first, scale, value=-rate / (1.0 - _FIRST_DECAY**count))
+        mean = state.mean + (point - state.mean) / count
+        return UnconstrainedState(point, count, mean, first, second)
+
+    def solution(self, state: UnconstrainedState) -> Tensor:
+        return state.point
+
+    def average(self, state: UnconstrainedState) -> Tensor | None:
+        return state.mean if state.steps else None
+
+
+def entry() -> SolverEntry:
+    """Return the catalogue entry."""
+    return SolverEntry(
+        name="unconstrained",
+        summary="SGD, Adagrad or Adam on the plain mean loss; no robustness, no constraints.",
+        reference="Duchi, Hazan, Singer (JMLR 2011); Kingma, Ba (ICLR 2015)",
+        config=UnconstrainedConfig,
+        factory=Unconstrained,
+        accepts=(FiniteSum,),
+    )

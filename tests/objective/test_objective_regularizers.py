@@ -1,0 +1,349 @@
+"""Every proximal map against an interior-point solver, hand-made answers and the conditions of optimality."""
+
+import math
+from dataclasses import dataclass
+
+import cvxpy
+import numpy as np
+import pytest
+import torch
+
+from drobench.errors import DrobenchError
+from drobench.objective.regularizers import (
+    Affine,
+    Box,
+    ElasticNet,
+    EuclideanBall,
+    EuclideanNorm,
+    L1Ball,
+    NormCone,
+    NotDifferentiableError,
+    Regularizer,
+    Simplex,
+    Zero,
+)
+
+DIMENSION = 6
+SLOPE = torch.tensor([0.7, -1.3, 0.2, 0.0, 2.0, -0.4], dtype=torch.float64)
+STEP_SIZES = (0.3, 1.7)
+# An interior-point solver finds the value to 1e-8, hence the minimiser to about 1e-5.
+SOLVER_ACCURACY = 1e-5
+CVXPY_NORM = {"l1": 1, "l2": 2, "linf": "inf"}
+DUAL_ORDER = {"l1": math.inf, "l2": 2, "linf": 1}
+ORDER = {"l1": 1, "l2": 2, "linf": math.inf}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A regularizer, and the same function in the words of the interior-point solver."""
+
+    regularizer: Regularizer
+    value: object = staticmethod(lambda y: 0.0)
+    conditions: object = staticmethod(lambda y: [])
+
+
+def elastic(l1, l2):
+    return lambda y: l1 * cvxpy.norm1(y) + 0.5 * l2 * cvxpy.sum_squares(y)
+
+
+def cone(norm):
+    return lambda y: [cvxpy.norm(y[:-1], CVXPY_NORM[norm]) <= y[-1]]
+
+
+CASES = {
+    "zero": Case(Zero()),
+    "l1": Case(ElasticNet(l1=0.8), elastic(0.8, 0.0)),
+    "l2": Case(ElasticNet(l2=1.5), elastic(0.0, 1.5)),
+    "elastic_net": Case(ElasticNet(l1=0.4, l2=2.5), elastic(0.4, 2.5)),
+    "no_weights": Case(ElasticNet()),
+    "affine": Case(Affine(SLOPE, 3.0), lambda y: SLOPE.numpy() @ y + 3.0),
+    "affine_elastic_net": Case(
+        Affine(SLOPE, -1.0, ElasticNet(l1=0.4, l2=0.9)), lambda y: SLOPE.numpy() @ y - 1.0 + elastic(0.4, 0.9)(y)
+    ),
+    "euclidean_norm": Case(EuclideanNorm(1.2), lambda y: 1.2 * cvxpy.norm(y, 2)),
+    "box": Case(Box(-0.5, 0.75), conditions=lambda y: [y >= -0.5, y <= 0.75]),
+    "euclidean_ball": Case(EuclideanBall(1.3), conditions=lambda y: [cvxpy.norm(y, 2) <= 1.3]),
+    "simplex": Case(Simplex(), conditions=lambda y: [y >= 0, cvxpy.sum(y) == 1]),
+    "simplex_total": Case(Simplex(2.5), conditions=lambda y: [y >= 0, cvxpy.sum(y) == 2.5]),
+    "l1_ball": Case(L1Ball(1.7), conditions=lambda y: [cvxpy.norm1(y) <= 1.7]),
+    "cone_l1": Case(NormCone("l1"), conditions=cone("l1")),
+    "cone_l2": Case(NormCone("l2"), conditions=cone("l2")),
+    "cone_linf": Case(NormCone("linf"), conditions=cone("linf")),
+    "affine_cone_l1": Case(Affine(SLOPE, 0.5, NormCone("l1")), lambda y: SLOPE.numpy() @ y + 0.5, cone("l1")),
+    "affine_cone_l2": Case(Affine(SLOPE, 0.5, NormCone("l2")), lambda y: SLOPE.numpy() @ y + 0.5, cone("l2")),
+    "affine_cone_linf": Case(Affine(SLOPE, 0.5, NormCone("linf")), lambda y: SLOPE.numpy() @ y + 0.5, cone("linf")),
+}
+INDICATORS = ["box", "euclidean_ball", "simplex", "simplex_total", "l1_ball", "cone_l1", "cone_l2", "cone_linf"]
+AFFINE_INDICATORS = ["affine_cone_l1", "affine_cone_l2", "affine_cone_linf"]
+WITHOUT_GRADIENT = [*INDICATORS, *AFFINE_INDICATORS, "euclidean_norm"]
+
+
+def reference_prox(case, point, step_size, metric=1.0):
+    """Minimise `eta r(y) + sum metric (y - v)^2 / 2` with Clarabel."""
+    y = cvxpy.Variable(point.numel())
+    distance = cvxpy.sum_squares(cvxpy.multiply(np.sqrt(metric) * np.ones(point.numel()), y - point.numpy()))
+    problem = cvxpy.Problem(cvxpy.Minimize(step_size * case.value(y) + 0.5 * distance), case.conditions(y))
+    problem.solve(solver="CLARABEL")
+    return torch.from_numpy(y.value)
+
+
+def cone_points(norm, random_points, weight=1.0):
+    """Points in the cone, in its polar, and outside both with both signs of the bound."""
+    points = {}
+    for seed in range(3):
+        inner = 2.0 * random_points(seed, DIMENSION - 1)
+        size = torch.linalg.vector_norm(inner, ORDER[norm])
+        dual_size = weight * torch.linalg.vector_norm(inner, DUAL_ORDER[norm])
+        bounds = {
+            "inside": 1.5 * size,
+            "above": 0.6 * size,
+            "just_above": 0.02 * size,
+            "below": -0.5 * dual_size,
+            "far_below": -0.95 * dual_size,
+            "polar": -1.4 * dual_size,
+        }
+        points |= {f"{name}_{seed}": torch.cat([inner, bound[None]]) for name, bound in bounds.items()}
+    return points
+
+
+@pytest.mark.parametrize("step_size", STEP_SIZES)
+@pytest.mark.parametrize("name", CASES)
+def test_the_proximal_map_is_that_of_an_interior_point_solver(name, step_size, random_points):
+    case = CASES[name]
+    for seed in range(4):
+        point = random_points(seed, DIMENSION) * (0.2, 1.0, 3.0, 10.0)[seed]
+        before = point.clone()
+        found = case.regularizer.prox(point, step_size)
+        torch.testing.assert_close(found, reference_prox(case, point, step_size), rtol=0, atol=SOLVER_ACCURACY)
+        assert torch.equal(point, before)
+        assert found.shape == point.shape
+        assert found.dtype == point.dtype
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2", "linf"])
+def test_cones_project_from_inside_outside_and_the_polar_cone(norm, random_points):
+    case = CASES[f"cone_{norm}"]
+    for label, point in cone_points(norm, random_points).items():
+        found = case.regularizer.prox(point, 0.5)
+        torch.testing.assert_close(found, reference_prox(case, point, 0.5), rtol=0, atol=SOLVER_ACCURACY, msg=label)
+        if label.startswith("inside"):
+            assert torch.equal(found, point), label
+        if label.startswith("polar"):
+            assert torch.equal(found, torch.zeros_like(point)), label
+        if label.startswith(("above", "below", "just", "far")):
+            assert found[-1] > 0, label
+            assert not torch.allclose(found, point), label
+
+
+@pytest.mark.parametrize("weight", [1.0, 0.2, 3.5])
+def test_the_euclidean_cone_projects_in_its_metric(weight, random_points):
+    metric = np.array([weight] * (DIMENSION - 1) + [1.0])
+    for label, point in cone_points("l2", random_points, weight).items():
+        found = NormCone("l2", weight).project(point)
+        expected = reference_prox(CASES["cone_l2"], point, 1.0, metric)
+        torch.testing.assert_close(found, expected, rtol=0, atol=SOLVER_ACCURACY, msg=label)
+
+
+@pytest.mark.parametrize(("norm", "weight"), [("l1", 1.0), ("l2", 1.0), ("linf", 1.0), ("l2", 0.2), ("l2", 3.5)])
+def test_cone_projections_obey_the_conditions_of_moreau(norm, weight, random_points):
+    metric = torch.tensor([weight] * (DIMENSION - 1) + [1.0], dtype=torch.float64)
+    for label, point in cone_points(norm, random_points, weight).items():
+        found = NormCone(norm, weight).project(point)
+        residual = metric * (point - found)
+        assert torch.linalg.vector_norm(found[:-1], ORDER[norm]) <= found[-1] + 1e-13, label
+        assert torch.linalg.vector_norm(residual[:-1], DUAL_ORDER[norm]) <= -residual[-1] + 1e-13, label
+        assert abs(float(residual @ found)) <= 1e-12, label
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2", "linf"])
+def test_cones_send_the_negative_axis_to_the_apex(norm):
+    axis = torch.tensor([0.0, 0.0, -2.0], dtype=torch.float64)
+    assert torch.equal(NormCone(norm).project(axis), torch.zeros(3, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2", "linf"])
+def test_cones_keep_the_positive_axis_and_the_apex(norm):
+    for bound in (0.0, 2.0):
+        axis = torch.tensor([0.0, 0.0, bound], dtype=torch.float64)
+        assert torch.equal(NormCone(norm).project(axis), axis)
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2", "linf"])
+def test_cones_of_one_inner_coordinate_agree(norm):
+    point = torch.tensor([-3.0, 1.0], dtype=torch.float64)
+    expected = torch.tensor([-2.0, 2.0], dtype=torch.float64)
+    torch.testing.assert_close(NormCone(norm).project(point), expected, rtol=0, atol=1e-15)
+
+
+@pytest.mark.parametrize("norm", ["l1", "linf"])
+def test_cones_with_equal_and_zero_coordinates(norm):
+    point = torch.tensor([2.0, -2.0, 2.0, 0.0, 0.0, 1.0], dtype=torch.float64)
+    found = NormCone(norm).project(point)
+    torch.testing.assert_close(found, reference_prox(CASES[f"cone_{norm}"], point, 1.0), rtol=0, atol=SOLVER_ACCURACY)
+
+
+@pytest.mark.parametrize(
+    ("regularizer", "expected"),
+    [
+        (ElasticNet(l1=1.0), [2.5, 0.0, 0.5]),
+        (ElasticNet(l2=2.0), [1.5, -0.25, 0.5]),
+        (Simplex(), [1.0, 0.0, 0.0]),
+        (L1Ball(2.0), [2.0, 0.0, 0.0]),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_proximal_maps_calculated_by_hand(regularizer, expected):
+    point = torch.tensor([3.0, -0.5, 1.0], dtype=torch.float64)
+    assert regularizer.prox(point, 0.5).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("norm", "expected"), [("l2", [1.8, 2.4, 3.0]), ("l1", [1.0, 2.0, 3.0]), ("linf", [8 / 3, 8 / 3, 8 / 3])]
+)
+def test_cone_projections_calculated_by_hand(norm, expected):
+    point = torch.tensor([3.0, 4.0, 1.0], dtype=torch.float64)
+    assert NormCone(norm).prox(point, 0.5).tolist() == pytest.approx(expected, rel=4e-16, abs=0)
+
+
+def test_the_affine_part_is_a_shift_and_its_constant_moves_nothing(random_points):
+    point = random_points(3, DIMENSION)
+    assert torch.equal(Affine(SLOPE).prox(point, 0.25), point - 0.25 * SLOPE)
+    assert torch.equal(Affine(SLOPE, 100.0).prox(point, 0.25), Affine(SLOPE).prox(point, 0.25))
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("step_size", STEP_SIZES)
+def test_the_proximal_map_contracts_by_the_strong_convexity(name, step_size, random_points):
+    regularizer = CASES[name].regularizer
+    factor = 1.0 / (1.0 + step_size * regularizer.strong_convexity)
+    ratios = []
+    for seed in range(30):
+        one, other = 3.0 * random_points(seed, DIMENSION), 3.0 * random_points(seed + 50, DIMENSION)
+        moved = (regularizer.prox(one, step_size) - regularizer.prox(other, step_size)).norm()
+        ratios.append(float(moved / (one - other).norm()))
+    assert max(ratios) <= factor + 1e-12
+    if name in ("zero", "affine", "l2", "no_weights"):
+        assert max(ratios) == pytest.approx(factor, rel=1e-12)
+
+
+def test_strong_convexity_is_the_quadratic_weight():
+    assert ElasticNet(l1=0.4, l2=2.5).strong_convexity == 2.5
+    assert Affine(SLOPE, 1.0, ElasticNet(l2=0.9)).strong_convexity == 0.9
+    others = set(CASES) - {"l2", "elastic_net", "affine_elastic_net"}
+    assert {name: CASES[name].regularizer.strong_convexity for name in others} == dict.fromkeys(others, 0.0)
+
+
+def test_only_sets_and_functions_on_top_of_sets_are_projections():
+    projecting = {name for name, case in CASES.items() if case.regularizer.is_indicator}
+    assert projecting == {*INDICATORS, *AFFINE_INDICATORS}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_values_are_those_of_the_formula(name, random_points):
+    case = CASES[name]
+    inside = case.regularizer.prox(random_points(5, DIMENSION), 0.4)
+    y = cvxpy.Variable(DIMENSION)
+    y.value = inside.numpy()
+    formula = case.value(y)
+    expected = formula if isinstance(formula, float) else float(formula.value)
+    found = case.regularizer.value(inside)
+    assert found.shape == ()
+    assert found.dtype == torch.float64
+    assert float(found) == pytest.approx(expected, rel=1e-13, abs=1e-15)
+
+
+@pytest.mark.parametrize("name", [*INDICATORS, *AFFINE_INDICATORS])
+def test_indicators_are_infinite_outside_their_set(name):
+    outside = torch.tensor([3.0, -2.0, 1.0, 0.5, 0.1, -0.2], dtype=torch.float64)
+    assert float(CASES[name].regularizer.value(outside)) == math.inf
+
+
+@pytest.mark.parametrize("name", INDICATORS)
+@pytest.mark.parametrize("offset", [1e-3, 1e-6])
+def test_indicators_notice_a_point_that_is_slightly_outside(name, offset):
+    regularizer = CASES[name].regularizer
+    start = torch.tensor([3.0, -2.0, 1.0, 0.5, 0.1, -0.2], dtype=torch.float64)
+    border = regularizer.prox(start, 1.0)
+    slightly = border + offset * (start - border) / (start - border).norm()
+    assert float(regularizer.value(border)) == 0.0
+    assert float(regularizer.value(slightly)) == math.inf
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+@pytest.mark.parametrize("name", INDICATORS)
+def test_a_projected_point_counts_as_a_member(name, dtype, random_points):
+    regularizer = CASES[name].regularizer
+    points = [10.0 ** (seed % 4) * random_points(seed, DIMENSION, dtype=dtype) for seed in range(40)]
+    values = {float(regularizer.value(regularizer.prox(point, 1.0))) for point in points}
+    assert values == {0.0}
+
+
+@pytest.mark.parametrize("name", INDICATORS)
+def test_projecting_twice_changes_nothing(name, random_points):
+    regularizer = CASES[name].regularizer
+    for seed in range(20):
+        once = regularizer.prox(5.0 * random_points(seed, DIMENSION), 1.0)
+        torch.testing.assert_close(regularizer.prox(once, 1.0), once, rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("name", INDICATORS)
+def test_a_projection_does_not_depend_on_the_step(name, random_points):
+    regularizer = CASES[name].regularizer
+    point = 4.0 * random_points(2, DIMENSION)
+    assert torch.equal(regularizer.prox(point, 0.01), regularizer.prox(point, 50.0))
+
+
+def test_the_ball_of_radius_zero_is_the_origin():
+    point = torch.tensor([3.0, -1.0], dtype=torch.float64)
+    assert L1Ball(0.0).project(point).tolist() == [0.0, 0.0]
+    assert EuclideanBall(0.0).project(point).tolist() == [0.0, 0.0]
+
+
+def test_the_simplex_is_found_from_far_away():
+    far = torch.tensor([1e17, 0.0, -1.0], dtype=torch.float64)
+    # One coordinate takes everything; the unit itself is below the spacing of numbers of this size.
+    assert float(Simplex().project(far).sum()) <= 1.0
+
+
+def test_the_euclidean_norm_shrinks_short_vectors_to_zero():
+    point = torch.tensor([0.3, 0.4], dtype=torch.float64)
+    assert EuclideanNorm(1.0).prox(point, 0.5).tolist() == [0.0, 0.0]
+    torch.testing.assert_close(EuclideanNorm(1.0).prox(point, 0.25), point / 2, rtol=1e-15, atol=0)
+    assert EuclideanNorm(1.0).prox(torch.zeros(2, dtype=torch.float64), 0.25).tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("name", ["zero", "l1", "l2", "elastic_net", "no_weights", "affine", "affine_elastic_net"])
+def test_gradients_are_finite_differences_of_the_value(name, random_points):
+    regularizer = CASES[name].regularizer
+    width = 1e-6
+    for seed in range(3):
+        point = random_points(seed, DIMENSION)
+        assert point.abs().min() > 10 * width
+        differences = [
+            (regularizer.value(point + width * axis) - regularizer.value(point - width * axis)) / (2 * width)
+            for axis in torch.eye(DIMENSION, dtype=torch.float64)
+        ]
+        torch.testing.assert_close(regularizer.gradient(point), torch.stack(differences), rtol=0, atol=2e-9)
+
+
+def test_the_subgradient_at_a_kink_is_zero_there():
+    point = torch.tensor([0.0, -2.0], dtype=torch.float64)
+    assert ElasticNet(l1=3.0, l2=0.5).gradient(point).tolist() == [0.0, -4.0]
+
+
+@pytest.mark.parametrize("name", WITHOUT_GRADIENT)
+def test_a_function_without_gradient_says_so(name):
+    regularizer = CASES[name].regularizer
+    culprit = type(regularizer.base if isinstance(regularizer, Affine) else regularizer).__name__
+    with pytest.raises(NotDifferentiableError, match=f"{culprit}.*proximal"):
+        regularizer.gradient(torch.zeros(DIMENSION, dtype=torch.float64))
+
+
+def test_the_missing_gradient_is_an_error_for_people():
+    assert issubclass(NotDifferentiableError, DrobenchError)
+
+
+@pytest.mark.parametrize(("norm", "weight"), [("l3", 1.0), ("L2", 1.0), ("l1", 2.0), ("linf", 0.5)])
+def test_impossible_cones_are_refused(norm, weight):
+    with pytest.raises(DrobenchError, match="NormCone"):
+        NormCone(norm, weight)
