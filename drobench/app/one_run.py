@@ -23,6 +23,7 @@ import torch
 from drobench.app.assemble import assemble, load_dataset
 from drobench.app.config import RunConfig, from_yaml, register, to_yaml
 from drobench.app.identity import identify
+from drobench.app.ranks import end_with_parent
 from drobench.app.recording import Draft, curve_frame, finished_record, now, solution_arrays
 from drobench.data.dataset import Dataset
 from drobench.errors import DrobenchError
@@ -36,6 +37,7 @@ from drobench.training.trainer import check_devices, train
 # A combination that makes no sense, as opposed to a run that went wrong.
 REFUSALS = (NeedsNotMet, NoRouteError)
 _RANK_VARIABLE = "RANK"
+_GRACE_SECONDS = 10.0
 
 
 class RankFailed(DrobenchError):  # noqa: N818 - reads as what it says
@@ -164,29 +166,26 @@ def _launch(store: ResultStore, draft: Draft) -> Record:
         resolved = Path(name) / "resolved.yaml"
         resolved.write_text(to_yaml(config), encoding="utf-8")
         output = Path(name) / "output.txt"
-        command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+        command = [sys.executable, "-m", "drobench.app.ranks", "--standalone"]
         command += ["--nproc-per-node", str(config.trainer.devices), "-m", "drobench.app.one_run", str(resolved)]
         with output.open("wb") as sink:
-            # A session of its own, so that the launcher and all of its ranks can be ended together.
-            launcher = subprocess.Popen(  # noqa: S603  # our own words and a file we wrote
-                command, stdout=sink, stderr=subprocess.STDOUT, start_new_session=True
-            )
+            launcher = subprocess.Popen(command, stdout=sink, stderr=subprocess.STDOUT)  # noqa: S603  # our own words
             try:
                 code = launcher.wait()
             finally:
-                _end_session(launcher)
+                _end(launcher)
         if code == 0:
             return store.read(draft.run_id)
         raise RankFailed(_rank_failure(Path(name)) or f"the launcher ended with code {code}: {_tail(output)}")
 
 
-def _end_session(launcher: subprocess.Popen[bytes]) -> None:
-    """Leave no process behind, whatever happened."""
+def _end(launcher: subprocess.Popen[bytes]) -> None:
+    """Leave no process behind: the launcher ends its ranks when it is asked to end, and the kernel ends them if not."""
+    launcher.terminate()
     try:
-        os.killpg(launcher.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return
-    finally:
+        launcher.wait(timeout=_GRACE_SECONDS)
+    except subprocess.TimeoutExpired:
+        launcher.kill()
         launcher.wait()
 
 
@@ -206,6 +205,7 @@ def _tail(output: Path) -> str:
 
 def main() -> None:
     """Be one rank: compute this process's part of the run in the file named on the command line."""
+    end_with_parent(signal.SIGKILL)
     resolved = Path(sys.argv[1])
     catalogue = load_catalogue()
     register(catalogue)

@@ -20,8 +20,8 @@ _DIFFERENCE = {torch.float64: 1e-6, torch.float32: 1e-2}
 def largest_curvature(oracle: CompositeOracle, communicator: Communicator, point: Tensor) -> float:
     """Return the top eigenvalue, in magnitude, of the Hessian of `Phi` at `point`.
 
-    Hessian-vector products are differences of gradients on one draw of at most 500 rows, counted and timed as everything
-    else; the pooled gradients make the result the same on every process.
+    Hessian-vector products are differences of gradients on one draw of at most 500 rows, counted and timed like all
+    other work; the pooled gradients make the result the same on every process.
     """
     rows = oracle.draw(_rows(oracle.samples), _rows(oracle.constraints))
     base = _gradient(oracle, communicator, point, rows)

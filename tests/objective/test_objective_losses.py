@@ -134,7 +134,9 @@ def test_linear_losses_take_one_point_as_well_as_three(margin_losses, random_poi
     for k in range(3):
         alone, pullback_alone = losses.linearize(points[k : k + 1], slice(0, 5))
         torch.testing.assert_close(values[k], alone[0], rtol=1e-14, atol=0)
-        torch.testing.assert_close(pullback(cotangents)[k], pullback_alone(cotangents[k : k + 1])[0], rtol=1e-13, atol=0)
+        torch.testing.assert_close(
+            pullback(cotangents)[k], pullback_alone(cotangents[k : k + 1])[0], rtol=1e-13, atol=0
+        )
 
 
 @pytest.mark.parametrize("index", INDICES.values(), ids=INDICES)

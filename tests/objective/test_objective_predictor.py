@@ -1,5 +1,7 @@
 """Linear and network predictors on one flat parameter vector."""
 
+from itertools import pairwise
+
 import pytest
 import torch
 from torch.nn.functional import softplus
@@ -21,7 +23,7 @@ class SquaredError(ScoreLoss):
 def ordinary_network(point, intercept):
     """An `nn.Sequential` that holds the numbers of `point`, layer by layer."""
     layers = []
-    for fan_in, fan_out in zip(WIDTHS[:-1], WIDTHS[1:], strict=True):
+    for fan_in, fan_out in pairwise(WIDTHS):
         layers += [torch.nn.Linear(fan_in, fan_out, bias=intercept, dtype=torch.float64), torch.nn.ReLU()]
     network = torch.nn.Sequential(*layers[:-1])
     torch.nn.utils.vector_to_parameters(point, network.parameters())
@@ -133,5 +135,5 @@ def test_an_unknown_model_is_refused_by_name():
 
 @pytest.mark.parametrize("hidden", [[], [0], [5, -1]])
 def test_a_network_needs_positive_widths(hidden):
-    with pytest.raises(SettingError, match="model.hidden must list at least one positive width"):
+    with pytest.raises(SettingError, match=r"model\.hidden must list at least one positive width"):
         ModelConfig("mlp", hidden=hidden)

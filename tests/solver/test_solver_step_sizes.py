@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from drobench.errors import DrobenchError
-from drobench.objective.composite import FunctionComposite
+from drobench.objective.composite import FunctionComposite, Rows
 from drobench.objective.oracle import CompositeOracle
 from drobench.objective.regularizers import ElasticNet, Zero
-from drobench.solver.step_sizes import MOST_ROWS, largest_curvature
+from drobench.solver.step_sizes import largest_curvature
 
 
 def exact_curvature(value, point: torch.Tensor) -> float:
@@ -22,29 +22,41 @@ def places(dimension: int) -> list[torch.Tensor]:
     return [torch.zeros(dimension, dtype=torch.float64), away]
 
 
+class Recording(CompositeOracle):
+    """Remembers the rows of its only draw."""
+
+    drawn: Rows
+
+    def draw(self, samples=None, constraints=None, *, replacement=False) -> Rows:
+        assert not hasattr(self, "drawn")
+        self.drawn = super().draw(samples, constraints, replacement=replacement)
+        return self.drawn
+
+
+@pytest.mark.parametrize("m", [50, 500])
 @pytest.mark.parametrize("place", [0, 1], ids=["at_zero", "away"])
 @pytest.mark.parametrize("with_h", [False, True], ids=["kl", "kl_and_h"])
 @pytest.mark.parametrize("gamma", [1.0, 0.2])
 def test_the_curvature_is_that_of_the_exact_hessian(
-    signed_rows, logistic, logistic_value, communicator, gamma, with_h, place
+    signed_rows, logistic, logistic_value, communicator, gamma, with_h, place, m
 ):
     for seed in range(12):
-        rows = signed_rows(300, 8, seed)
-        point = places(8)[place]
-        oracle = CompositeOracle(logistic(rows, gamma, with_h), seed, point)
-        exact = exact_curvature(logistic_value(rows, gamma, with_h), point)
-        assert largest_curvature(oracle, communicator, point) == pytest.approx(exact, rel=0.05), f"seed {seed}"
+        rows, point = signed_rows(m, 8, seed), places(8)[place]
+        oracle = Recording(logistic(rows, gamma, with_h), seed, point)
+        found = largest_curvature(oracle, communicator, point)
+        exact = exact_curvature(logistic_value(rows[oracle.drawn.samples], gamma, with_h), point)
+        assert found == pytest.approx(exact, rel=0.05), f"seed {seed}"
 
 
 @pytest.mark.parametrize("place", [0, 1], ids=["at_zero", "away"])
 @pytest.mark.parametrize("gamma", [1.0, 0.2])
 def test_single_precision_is_enough(signed_rows, logistic, logistic_value, communicator, gamma, place):
     for seed in range(12):
-        rows = signed_rows(300, 8, seed)
-        point = places(8)[place]
-        oracle = CompositeOracle(logistic(rows.float(), gamma), seed, point.float())
-        exact = exact_curvature(logistic_value(rows, gamma), point)
-        assert largest_curvature(oracle, communicator, point.float()) == pytest.approx(exact, rel=0.1), f"seed {seed}"
+        rows, point = signed_rows(500, 8, seed), places(8)[place]
+        oracle = Recording(logistic(rows.float(), gamma), seed, point.float())
+        found = largest_curvature(oracle, communicator, point.float())
+        exact = exact_curvature(logistic_value(rows[oracle.drawn.samples], gamma), point)
+        assert found == pytest.approx(exact, rel=0.1), f"seed {seed}"
 
 
 def quadratic(scales: list[float], regularizer=None) -> FunctionComposite:
@@ -78,12 +90,14 @@ def test_every_gradient_is_counted(communicator):
     assert oracle.counters.loss_gradients == oracle.counters.sample_calls
 
 
-@pytest.mark.parametrize("m", [120, MOST_ROWS + 300])
-def test_the_rows_are_all_or_five_hundred(signed_rows, logistic, communicator, m):
-    start = torch.zeros(5, dtype=torch.float64)
-    oracle = CompositeOracle(logistic(signed_rows(m, 5, 0), 0.5), 0, start)
+@pytest.mark.parametrize(("m", "rows"), [(3, 3), (50, 50), (300, 50), (4000, 200), (20_000, 500)])
+def test_large_data_is_represented_by_a_share_of_its_rows(signed_rows, logistic, communicator, m, rows):
+    start = torch.zeros(4, dtype=torch.float64)
+    oracle = Recording(logistic(signed_rows(m, 4, 0), 0.5), 0, start)
     largest_curvature(oracle, communicator, start)
-    gradients, rest = divmod(oracle.counters.sample_calls, min(m, 500))
+    numbers = torch.arange(m)[oracle.drawn.samples]
+    assert numbers.unique().numel() == numbers.numel() == rows
+    gradients, rest = divmod(oracle.counters.sample_calls, rows)
     assert rest == 0
     assert 2 <= gradients <= 21
 

@@ -16,7 +16,8 @@ Optimization", ICLR 2022, Algorithm 1; after Zhang and Xiao's CIVR (2019).
 Deviations from the printed algorithm, all of them configurable:
     - the step size multiplies the gradient (the printed update has none) and the refresh is at the epoch's first point;
     - constant schedule S = sqrt(m)/2, tau = 2 sqrt(m), eta = 1/L instead of tau = S = sqrt(m) (same cost, steadier);
-    - monotone safeguard: an epoch that ends above the accepted objective is undone and the step size is halved;
+    - monotone safeguard: an epoch that ends above the accepted objective is undone and the step size is halved; it
+      grows back by `recovery` with every accepted epoch, up to where it started;
     - an epoch ends early when the inner value falls below what the sampled rows prove it must exceed.
 """
 
@@ -54,6 +55,8 @@ class GcivrConfig:
     initial: float = 5.0
     monotone: bool = True
     """Undo an epoch that ends higher than it began, and halve the step size; needs refreshes on all rows."""
+    recovery: float = 1.5
+    """Factor by which an accepted epoch lets a halved step size grow back, up to the first one; 1: never."""
     output: str = "last"
     """`last`, `random` (uniform over all iterates, as the theory has it) or `best_snapshot` (lowest full objective)."""
     average: bool = False
@@ -64,6 +67,8 @@ class GcivrConfig:
         require_one_of(self, "schedule", ("constant", "adaptive"))
         require_one_of(self, "output", ("last", "random", "best_snapshot"))
         require_positive(self, "step_size", "step_scale", "epoch_length", "batch", "refresh_batch", "initial")
+        if not 1.0 <= self.recovery < 2.0:
+            raise SettingError(f"GcivrConfig.recovery must be in [1, 2); found {self.recovery}. Change `recovery=`.")
         require_non_negative(self, "growth")
         if self.output == "best_snapshot" and self.schedule == "constant" and self.refresh_batch is not None:
             raise SettingError(
@@ -108,6 +113,7 @@ class GcivrState:
     epoch_length: int
     batch: int
     step_size: float
+    first_step_size: float
     # At every refresh on all rows.
     accepted: Snapshot | None
 
@@ -132,6 +138,7 @@ class Gcivr(Solver[GcivrState]):
             epoch_length=1,
             batch=1,
             step_size=step_size,
+            first_step_size=step_size,
             accepted=None,
         )
 
@@ -180,7 +187,10 @@ class Gcivr(Solver[GcivrState]):
         value = float(oracle.value(state.point, estimates.inner_value, estimates.loss_value, estimates.shift))
         best = state.accepted
         if best is None or value <= best.value:
-            return replace(state, accepted=Snapshot(value, state.point, estimates, state.trail))
+            # Curvature met on the way may be behind us: a step size halved there must not stay small for ever.
+            step_size = min(state.first_step_size, self.config.recovery * state.step_size)
+            accepted = Snapshot(value, state.point, estimates, state.trail)
+            return replace(state, accepted=accepted, step_size=step_size)
         if not self.config.monotone:
             return state
         return replace(

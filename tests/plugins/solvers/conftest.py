@@ -70,8 +70,10 @@ class NumpyLogistic:
         return np.logaddexp(0.0, -margins), -expit(-margins)[:, None] * self.signed[index]
 
     def robust(self, x: np.ndarray, gamma: float, mu: float) -> tuple[float, np.ndarray]:
-        """Return value and gradient of the KL risk plus `mu / 2 |x|^2`."""
+        """Return value and gradient of the KL risk, which is the mean for `gamma = inf`, plus `mu / 2 |x|^2`."""
         losses, gradients = self.linearize(x)
+        if math.isinf(gamma):
+            return float(losses.mean() + 0.5 * mu * x @ x), gradients.mean(axis=0) + mu * x
         total = logsumexp(losses / gamma)
         weights = np.exp(losses / gamma - total)
         value = gamma * (total - math.log(self.m)) + 0.5 * mu * x @ x

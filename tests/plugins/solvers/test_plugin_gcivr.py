@@ -139,7 +139,9 @@ def test_the_loss_may_as_well_be_an_inner_value(trace, schedule):
     separate = FunctionComposite(3, 49, 2, regularizer, inner, LogPlusSquare(), loss)
     augmented = FunctionComposite(3, 49, 3, regularizer, both, LogPlusSquare())
     settings = GcivrConfig(schedule=schedule, step_size=0.1, growth=1.0, initial=2.0)
-    first, second = (trace(Gcivr(settings), CompositeOracle(one, 5, start), start, 120) for one in (separate, augmented))
+    first, second = (
+        trace(Gcivr(settings), CompositeOracle(one, 5, start), start, 120) for one in (separate, augmented)
+    )
     for one, other in zip(first, second, strict=True):
         torch.testing.assert_close(one.point, other.point, rtol=0, atol=1e-14)
     assert (first[-1].point - start).norm() > 0.1
@@ -252,7 +254,9 @@ def test_calls_with_a_small_refresh_batch(synthetic, trace, refresh_batch):
     assert states[-1].accepted is None
 
 
-@pytest.mark.parametrize(("m", "growth", "initial"), [(150, 1.5, 2.5), (150, 0.4, 0.3), (144, 2.0, 5.0), (90, 0.0, 40.0)])
+@pytest.mark.parametrize(
+    ("m", "growth", "initial"), [(150, 1.5, 2.5), (150, 0.4, 0.3), (144, 2.0, 5.0), (90, 0.0, 40.0)]
+)
 def test_calls_of_the_adaptive_schedule(synthetic, trace, m, growth, initial):
     data = synthetic(m, 4, 0)
     epochs = 12 if growth != 0.4 else 35
@@ -265,7 +269,7 @@ def test_calls_of_the_adaptive_schedule(synthetic, trace, m, growth, initial):
         expected += refreshes[-1] + 2 * lengths[-1] * (lengths[-1] - 1)
     assert refreshes[-1] == m
     oracle = data.oracle(1.0, 0)
-    settings = GcivrConfig(schedule="adaptive", step_size=0.1, growth=growth, initial=initial, monotone=False)
+    settings = GcivrConfig(schedule="adaptive", step_size=0.1, growth=growth, initial=initial)
     solver = Gcivr(settings)
     states = trace(solver, oracle, data.start, sum(lengths))
     assert states[-1].epoch == epochs
@@ -275,14 +279,13 @@ def test_calls_of_the_adaptive_schedule(synthetic, trace, m, growth, initial):
     assert oracle.counters.sample_calls == expected + m
 
 
-def test_without_a_step_size_the_power_iteration_is_paid_for(synthetic):
-    data = synthetic(300, 4, 0)
+def test_without_a_step_size_the_curvature_is_paid_for(synthetic):
+    data = synthetic(40, 4, 0)
     oracle = data.oracle(1.0, 0)
     state = Gcivr(GcivrConfig(step_scale=2.0)).init(data.start, oracle, SingleProcess())
-    assert oracle.counters.sample_calls >= 2 * 300
-    assert oracle.counters.sample_calls % 300 == 0
-    exact = data.numpy().curvature(np.zeros(4), 1.0)
-    assert state.step_size == pytest.approx(2.0 / exact, rel=0.05)
+    assert state.step_size == pytest.approx(2.0 / data.numpy().curvature(np.zeros(4), 1.0), rel=0.05)
+    assert oracle.counters.sample_calls >= 2 * 40
+    assert oracle.counters.sample_calls % 40 == 0
 
 
 def test_full_batches_make_it_proximal_gradient_descent(synthetic, trace):
@@ -304,7 +307,9 @@ def test_full_batches_make_it_proximal_gradient_descent(synthetic, trace):
 @pytest.mark.parametrize("gamma", [1.0, 0.01])
 def test_one_sample_is_enough(single, trace, gamma, monotone):
     # The robust risk of one sample is its loss, whatever gamma is.
-    states = trace(Gcivr(GcivrConfig(monotone=monotone)), single.oracle(gamma, 0, ElasticNet(l2=0.1)), single.start, 200)
+    states = trace(
+        Gcivr(GcivrConfig(monotone=monotone)), single.oracle(gamma, 0, ElasticNet(l2=0.1)), single.start, 200
+    )
     assert all(bool(state.point.isfinite().all()) for state in states)
     x_star, _ = single.numpy().optimum(1.0, 0.1)
     np.testing.assert_allclose(states[-1].point.numpy(), x_star, rtol=0, atol=1e-6)
@@ -312,7 +317,7 @@ def test_one_sample_is_enough(single, trace, gamma, monotone):
 
 @pytest.mark.parametrize("schedule", ["constant", "adaptive"])
 def test_empirical_risk_needs_no_inner_map(synthetic, trace, schedule):
-    # h alone: the method is proximal SARAH; its limit is the minimiser of the mean loss, which is KL with gamma = inf.
+    # h alone: the method is proximal SARAH.
     data = synthetic(100, 4, 0)
     losses = data.losses
     composite = FunctionComposite(
@@ -324,7 +329,7 @@ def test_empirical_risk_needs_no_inner_map(synthetic, trace, schedule):
     )
     settings = GcivrConfig(schedule=schedule, step_size=0.5)
     states = trace(Gcivr(settings), CompositeOracle(composite, 0, data.start), data.start, 300)
-    x_star, _ = data.numpy().optimum(1e7, 0.1)
+    x_star, _ = data.numpy().optimum(math.inf, 0.1)
     np.testing.assert_allclose(states[-1].point.numpy(), x_star, rtol=0, atol=1e-5)
 
 
@@ -334,7 +339,7 @@ def test_single_precision_stays_single_precision(synthetic, trace):
     states = trace(Gcivr(GcivrConfig()), small.oracle(1.0, 0), small.start, 400)
     assert states[-1].point.dtype == torch.float32
     assert states[-1].estimates.inner_jacobian.dtype == torch.float32
-    x_star, value = data.numpy().optimum(1.0, 1e-2)
+    _, value = data.numpy().optimum(1.0, 1e-2)
     found = data.numpy().robust(states[-1].point.numpy().astype(np.float64), 1.0, 1e-2)[0]
     start = data.numpy().robust(np.zeros(5), 1.0, 1e-2)[0]
     assert (found - value) / (start - value) < 1e-4

@@ -1,0 +1,133 @@
+"""What a person sees in the terminal."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from drobench.registry import Catalogue
+from drobench.results.leaderboard import Leaderboard
+from drobench.results.record import FAILURES, Iterate, Record, Status
+
+_METRICS = (
+    ("objective", "objective"),
+    ("gap", "gap"),
+    ("train_error", "train error"),
+    ("validation_error", "validation error"),
+    ("test_error", "test error"),
+    ("train_max_violation", "train violation"),
+    ("test_max_violation", "test violation"),
+    ("stationarity", "stationarity"),
+    ("feasible", "feasible"),
+    ("step", "step"),
+)
+
+
+def table(title: str | None, header: Sequence[str], rows: Iterable[Sequence[str]], right: Iterable[int] = ()) -> Table:
+    """Return a table; all text is taken literally, since names come from strangers' plugins."""
+    result = Table(title=None if title is None else escape(title), title_justify="left", title_style="bold")
+    numeric = set(right)
+    for position, name in enumerate(header):
+        result.add_column(escape(name), justify="right" if position in numeric else "left", overflow="fold")
+    for row in rows:
+        result.add_row(*(escape(cell) for cell in row))
+    return result
+
+
+def status_style(status: Status) -> str:
+    """Return the colour of a status."""
+    if status in FAILURES:
+        return "red"
+    return "yellow" if status is Status.SKIPPED else "green"
+
+
+def show_record(console: Console, record: Record) -> None:
+    """Print one run: what it was, how it ended, what it found."""
+    style = status_style(record.status)
+    console.print(
+        f"[bold]Run {record.short_id}[/bold]  [{style}]{record.status}[/{style}]  {escape(record.reason or '')}"
+    )
+    settings = " ".join(f"{name}={value}" for name, value in record.solver.config.items())
+    console.print(f"solver   {escape(record.solver.name)}  [dim]{escape(settings)}[/dim]", soft_wrap=True)
+    settings = " ".join(f"{name}={value}" for name, value in record.problem.config.items())
+    console.print(f"problem  {escape(record.problem.name)}  [dim]{escape(settings)}[/dim]", soft_wrap=True)
+    console.print(f"dataset  {escape(record.dataset.name)}  [dim]{record.dataset.rows} rows[/dim]  seed {record.seed}")
+    route = record.others.get("route") or []
+    if route:
+        console.print(f"route    {escape(', '.join(route))}")
+    if record.optimum is not None:
+        console.print(f"optimum  {record.optimum.value:.10g} [dim](certified, {escape(record.optimum.method)})[/dim]")
+    elif record.others.get("optimum_reason"):
+        console.print(f"optimum  unknown [dim]({escape(record.others['optimum_reason'])})[/dim]")
+    scored = {
+        name: iterate
+        for name in ("last", "average", "best_feasible")
+        if (iterate := getattr(record.iterates, name)) is not None
+    }
+    if scored:
+        console.print(_iterates(scored))
+    console.print(_usage(record))
+
+
+def _iterates(scored: dict[str, Iterate]) -> Table:
+    rows = [
+        [label, *(format_number(getattr(iterate, name)) for iterate in scored.values())]
+        for name, label in _METRICS
+        if any(getattr(iterate, name) is not None for iterate in scored.values())
+    ]
+    return table(None, ["", *scored], rows, right=range(1, 4))
+
+
+def _usage(record: Record) -> str:
+    parts = []
+    if record.oracle.passes is not None:
+        parts.append(f"{record.oracle.passes:.4g} passes")
+    if record.seconds.solver is not None:
+        parts.append(f"{record.seconds.solver:.3g} s solving")
+    if record.seconds.total is not None:
+        parts.append(f"{record.seconds.total:.3g} s in all")
+    if record.communication.rounds:
+        parts.append(f"{record.communication.rounds} rounds, {record.communication.bytes} bytes exchanged")
+    return ", ".join(parts)
+
+
+def format_number(value: Any) -> str:
+    """Return a number with the digits that matter."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def show_leaderboard(console: Console, found: Leaderboard) -> None:
+    """Print every board."""
+    for board in found.boards:
+        content = board.to_table()
+        console.print(table(board.title, content.header, content.rows, right=range(2, len(content.header))))
+        for note in board.notes:
+            console.print(f"[dim]{escape(note)}[/dim]")
+    console.print(
+        f"[dim]Medians over seeds with 95 % bootstrap intervals, {found.iterate} iterate; target: relative gap "
+        f"{found.target_gap:g}.[/dim]"
+    )
+
+
+def show_plugins(console: Console, catalogue: Catalogue) -> None:
+    """Print what is installed, from which package, and what could not be used."""
+    for kind, entries in (
+        ("solvers", catalogue.solvers),
+        ("problems", catalogue.problems),
+        ("datasets", catalogue.datasets),
+    ):
+        rows = [
+            [name, found.entry.summary, found.entry.reference or "-", f"{found.distribution} {found.version}"]
+            for name, found in entries.items()
+        ]
+        console.print(table(kind, ["name", "what it is", "reference", "from"], rows))
+    for trouble in catalogue.troubles:
+        console.print(f"[yellow]not used:[/yellow] {escape(str(trouble))}")
+    if catalogue.disabled:
+        console.print(f"disabled: {escape(', '.join(catalogue.disabled))}")

@@ -1,0 +1,63 @@
+"""What will work on this machine, and what will not."""
+
+import importlib.util
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from drobench.app.environment import hardware, versions
+from drobench.errors import DrobenchError
+from drobench.registry import load_catalogue
+from drobench.results.store import ResultStore
+
+
+class Finding(NamedTuple):
+    """One line of the examination."""
+
+    good: bool | None
+    """`None` for a fact that is neither good nor bad."""
+    subject: str
+    text: str
+
+
+def examine(results: Path) -> Iterator[Finding]:
+    """Look at versions, devices, threads, plugins, the folder of results and the optional parts."""
+    import torch
+    import torch.distributed
+
+    for name, version in versions().items():
+        yield Finding(version != "unknown" or None, name, version)
+    machine = hardware()
+    yield Finding(None, "processor", f"{machine['processor']}, {machine['cores']} cores")
+    yield Finding(None, "memory", f"{machine['memory_bytes'] / 2**30:.1f} GiB")
+    gpus = machine["gpus"]
+    yield Finding(
+        bool(gpus) or None,
+        "GPU",
+        ", ".join(gpus) if gpus else "none: trainer=cpu and trainer=ddp_cpu work; trainer=gpu and trainer=ddp do not",
+    )
+    yield Finding(
+        torch.distributed.is_available() and torch.distributed.is_gloo_available(), "gloo", "for trainer=ddp_cpu"
+    )
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    yield Finding(None, "threads", f"{cores} usable; a run uses trainer.threads=1 unless told otherwise")
+    yield _results(results)
+    catalogue = load_catalogue()
+    counts = f"{len(catalogue.solvers)} solvers, {len(catalogue.problems)} problems, {len(catalogue.datasets)} datasets"
+    yield Finding(not catalogue.troubles, "plugins", counts)
+    for trouble in catalogue.troubles:
+        yield Finding(False, "plugin", str(trouble))
+    for module, purpose in (
+        ("wandb", "logging to wandb"),
+        ("hydra_plugins", "launchers: pip install 'drobench[launchers]'"),
+    ):
+        yield Finding(importlib.util.find_spec(module) is not None or None, module, purpose)
+
+
+def _results(results: Path) -> Finding:
+    try:
+        ResultStore(results).prepare()
+    except DrobenchError as error:
+        return Finding(False, "results", str(error))
+    return Finding(True, "results", f"{results.resolve()} can be written")

@@ -1,0 +1,25 @@
+"""Torch's launcher, made to end with the process that started it.
+
+`python -m drobench.app.ranks --nproc-per-node N -m drobench.app.one_run RESOLVED.yaml` is `torchrun` with the same
+arguments, except that a killed parent leaves neither launcher nor ranks behind.
+"""
+
+import ctypes
+import signal
+import sys
+
+_SET_PARENT_DEATH_SIGNAL = 1  # from <sys/prctl.h>
+
+
+def end_with_parent(number: signal.Signals) -> None:
+    """Ask the kernel to send this process a signal when its parent dies; only Linux can."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, number)
+
+
+if __name__ == "__main__":
+    # On SIGTERM the launcher ends its ranks and then itself.
+    end_with_parent(signal.SIGTERM)
+    from torch.distributed.run import main
+
+    main(sys.argv[1:])

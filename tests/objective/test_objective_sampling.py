@@ -1,0 +1,83 @@
+"""Draws of indices: ranges, repetitions and uniformity."""
+
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+import scipy.stats
+import torch
+
+from drobench.objective.sampling import index_length, sample_indices
+
+DRAWS = 6000
+
+
+def p_value(counts):
+    """Return the chi-square probability of counts at least this uneven."""
+    return scipy.stats.chisquare(counts).pvalue
+
+
+def test_without_replacement_indices_are_distinct_and_in_range():
+    generator = np.random.default_rng(0)
+    for size in (1, 4, 9, 10):
+        drawn = sample_indices(generator, 10, size, replacement=False)
+        assert drawn.dtype == torch.int64
+        assert drawn.shape == (size,)
+        assert drawn.unique().numel() == size
+        assert drawn.min() >= 0
+        assert drawn.max() < 10
+
+
+def test_with_replacement_indices_repeat_and_stay_in_range():
+    drawn = sample_indices(np.random.default_rng(0), 10, 1000, replacement=True)
+    assert drawn.dtype == torch.int64
+    assert drawn.unique().tolist() == list(range(10))
+
+
+def test_every_subset_is_equally_likely_without_replacement():
+    generator = np.random.default_rng(1)
+    counts = dict.fromkeys(combinations(range(6), 2), 0)
+    for _ in range(DRAWS):
+        counts[tuple(sorted(sample_indices(generator, 6, 2, replacement=False).tolist()))] += 1
+    assert p_value(list(counts.values())) > 0.01
+
+
+def test_every_sequence_is_equally_likely_with_replacement():
+    generator = np.random.default_rng(2)
+    counts = dict.fromkeys(product(range(5), repeat=2), 0)
+    for _ in range(DRAWS):
+        counts[tuple(sample_indices(generator, 5, 2, replacement=True).tolist())] += 1
+    assert p_value(list(counts.values())) > 0.01
+
+
+@pytest.mark.parametrize("size", [50, 4000])
+def test_large_populations_are_covered_evenly(size):
+    # numpy changes its method with the share that is drawn.
+    generator = np.random.default_rng(3)
+    population, bins, repetitions = 20_000, 20, 400_000 // size // 10
+    counts = np.zeros(bins)
+    for _ in range(repetitions):
+        drawn = sample_indices(generator, population, size, replacement=False)
+        assert drawn.unique().numel() == size
+        counts += np.bincount(drawn.numpy() * bins // population, minlength=bins)
+    # Without replacement the counts vary less than independent ones, by this factor.
+    factor = (population - size) / (population - 1)
+    expected = counts.sum() / bins
+    statistic = ((counts - expected) ** 2 / expected).sum() / factor
+    assert 0.005 < scipy.stats.chi2.sf(statistic, bins - 1) < 0.995
+
+
+def test_the_same_seed_draws_the_same():
+    for replacement in (False, True):
+        one, other = (sample_indices(np.random.default_rng(4), 100, 10, replacement) for _ in range(2))
+        assert torch.equal(one, other)
+        assert not torch.equal(one, sample_indices(np.random.default_rng(5), 100, 10, replacement))
+
+
+@pytest.mark.parametrize(
+    "index",
+    [slice(None), slice(3, 8), slice(3, 800), slice(0, 0), slice(1, None, 3), torch.tensor([1, 1, 4])],
+    ids=str,
+)
+def test_the_length_of_an_index_is_the_number_of_rows_it_selects(index):
+    assert index_length(index, 10) == torch.arange(10)[index].numel()

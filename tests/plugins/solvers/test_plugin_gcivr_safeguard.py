@@ -1,0 +1,193 @@
+"""GCIVR's safeguard, its three outputs and its average."""
+
+import math
+from collections import Counter
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import chisquare
+
+from drobench.objective.composite import FunctionComposite
+from drobench.objective.oracle import CompositeOracle
+from drobench.objective.regularizers import ElasticNet
+from drobench.solver import SingleProcess
+from drobench_plugins.solvers.gcivr import Gcivr, GcivrConfig
+
+GAMMA, MU = 0.5, 1e-2
+
+
+@pytest.fixture
+def data(synthetic):
+    return synthetic(400, 5, 0)
+
+
+def too_large(data, factor: float) -> float:
+    return factor / data.numpy().curvature(np.zeros(5), GAMMA)
+
+
+def gap(data, point: torch.Tensor) -> float:
+    """Return the relative gap; not finite if the point is not."""
+    problem = data.numpy()
+    _, optimum = problem.optimum(GAMMA, MU)
+    start, _ = problem.robust(np.zeros(problem.n), GAMMA, MU)
+    found, _ = problem.robust(point.numpy(), GAMMA, MU)
+    return (found - optimum) / (start - optimum)
+
+
+def is_rejection(before, after) -> bool:
+    return after.step_size < before.step_size
+
+
+# The adaptive schedule is guarded only once its refreshes reach everything, and starts from wherever it is by then.
+@pytest.mark.parametrize(("schedule", "goal"), [("constant", 1e-9), ("adaptive", 1e-6)])
+def test_a_step_twenty_times_too_large_is_repaired(data, trace, schedule, goal):
+    step_size = too_large(data, 20.0)
+    solver = Gcivr(GcivrConfig(schedule=schedule, step_size=step_size))
+    states = trace(solver, data.oracle(GAMMA, 0, ElasticNet(l2=MU)), data.start, 2500)
+    halvings = math.log2(step_size / states[-1].step_size)
+    assert halvings >= 1
+    assert halvings == int(halvings)
+    assert gap(data, states[-1].point) < goal
+
+
+def test_without_the_safeguard_it_is_not_repaired(data, trace):
+    step_size = too_large(data, 20.0)
+    solver = Gcivr(GcivrConfig(step_size=step_size, monotone=False))
+    states = trace(solver, data.oracle(GAMMA, 0, ElasticNet(l2=MU)), data.start, 2500)
+    assert states[-1].step_size == step_size
+    assert not gap(data, states[-1].point) < 1e-2
+
+
+def test_accepted_values_fall_and_a_rejection_returns_to_the_last_of_them(data, trace):
+    solver = Gcivr(GcivrConfig(step_size=too_large(data, 20.0)))
+    states = trace(solver, data.oracle(GAMMA, 0, ElasticNet(l2=MU)), data.start, 600)
+    problem = data.numpy()
+    rejections = 0
+    for before, after in pairwise(states[1:]):
+        assert after.accepted.value <= before.accepted.value + 1e-13
+        if is_rejection(before, after):
+            rejections += 1
+            assert after.step_size == 0.5 * before.step_size
+            assert after.accepted is before.accepted
+            assert torch.equal(after.previous, before.accepted.point)
+            # The step after the return is the exact proximal gradient step with the smaller step size.
+            x, eta = after.accepted.point.numpy(), after.step_size
+            expected = (x - eta * problem.robust(x, GAMMA, 0.0)[1]) / (1.0 + eta * MU)
+            np.testing.assert_allclose(after.point.numpy(), expected, rtol=0, atol=1e-13)
+            left = problem.robust(before.point.numpy(), GAMMA, MU)[0]
+            assert left > before.accepted.value
+        elif after.accepted is not before.accepted:
+            measured = problem.robust(after.accepted.point.numpy(), GAMMA, MU)[0]
+            assert after.accepted.value == pytest.approx(measured, abs=1e-13)
+            assert torch.equal(after.accepted.point, before.point)
+    assert rejections >= 2
+
+
+def test_a_rejected_epoch_leaves_the_mean_and_the_reservoir(data, trace):
+    solver = Gcivr(GcivrConfig(step_size=too_large(data, 20.0), average=True, output="random"))
+    states = trace(solver, data.oracle(GAMMA, 0, ElasticNet(l2=MU)), data.start, 600)
+    kept: list[torch.Tensor] = []
+    kept_at_snapshot, dropped = 0, 0
+    for before, after in pairwise(states):
+        if is_rejection(before, after):
+            dropped += len(kept) - kept_at_snapshot
+            del kept[kept_at_snapshot:]
+        elif after.accepted is not before.accepted:
+            kept_at_snapshot = len(kept)
+        kept.append(after.point)
+        assert after.trail.visited == len(kept)
+        torch.testing.assert_close(solver.average(after), torch.stack(kept).mean(dim=0), rtol=0, atol=1e-12)
+        assert any(torch.equal(solver.solution(after), point) for point in kept)
+    assert dropped > 0
+
+
+def test_an_objective_that_is_not_finite_is_rejected(trace):
+    # Gradient steps on x^4 with a large step size grow doubly exponentially until they overflow.
+    composite = FunctionComposite(
+        1, 4, 0, ElasticNet(l2=1e-3), loss=lambda point, numbers: (point + numbers).square().square()
+    )
+    start = torch.full((1,), 3.0, dtype=torch.float64)
+    oracle = CompositeOracle(composite, 0, start)
+    states = trace(Gcivr(GcivrConfig(step_size=1.0, epoch_length=12)), oracle, start, 700)
+    assert any(not state.point.isfinite() for state in states)
+    assert states[-1].step_size < 1.0
+    # By symmetry the mean of (x + i)^4 over i = 0..3 is least at -3/2.
+    assert states[-1].point.item() == pytest.approx(-1.5, abs=1e-2)
+
+
+def test_rounding_at_the_optimum_does_not_wear_the_step_size_out(data, trace):
+    x_star, _ = data.numpy().optimum(GAMMA, MU)
+    start = torch.from_numpy(x_star)
+    step_size = too_large(data, 0.5)
+    solver = Gcivr(GcivrConfig(step_size=step_size))
+    states = trace(solver, data.oracle(GAMMA, 0, ElasticNet(l2=MU)), start, 3000)
+    np.testing.assert_allclose(states[-1].point.numpy(), x_star, rtol=0, atol=1e-6)
+    assert states[-1].epoch > 50
+    assert states[-1].step_size >= step_size / 16
+
+
+def test_the_last_output_is_the_current_point(data, trace):
+    solver = Gcivr(GcivrConfig(step_size=0.5))
+    state = trace(solver, data.oracle(GAMMA, 0), data.start, 17)[-1]
+    assert solver.solution(state) is state.point
+    assert solver.average(state) is None
+
+
+@pytest.mark.parametrize("monotone", [False, True])
+def test_the_best_snapshot_is_the_lowest_of_all_epoch_starts(data, trace, monotone):
+    settings = GcivrConfig(step_size=too_large(data, 6.0), epoch_length=25, output="best_snapshot", monotone=monotone)
+    solver = Gcivr(settings)
+    states = trace(solver, data.oracle(GAMMA, 0, ElasticNet(l2=MU)), data.start, 800)
+    problem = data.numpy()
+    best, rises = math.inf, 0
+    for before, after in pairwise(states):
+        if after.epoch > before.epoch:
+            value = problem.robust(before.point.numpy(), GAMMA, MU)[0]
+            rises += value > best
+            best = min(best, value)
+        found = problem.robust(solver.solution(after).numpy(), GAMMA, MU)[0]
+        assert found == pytest.approx(best, abs=1e-13)
+    assert rises > 0
+
+
+def test_before_any_snapshot_the_best_is_the_current_point(data):
+    solver = Gcivr(GcivrConfig(step_size=0.5, output="best_snapshot"))
+    state = solver.init(data.start, data.oracle(GAMMA, 0), SingleProcess())
+    assert torch.equal(solver.solution(state), data.start)
+
+
+def test_the_random_output_is_uniform_over_the_iterates(synthetic, trace):
+    data = synthetic(9, 2, 0)
+    composite = data.kl(1.0)
+    solver = Gcivr(GcivrConfig(step_size=0.3, output="random"))
+    steps, frequencies = 7, Counter()
+    for seed in range(900):
+        states = trace(solver, CompositeOracle(composite, seed, data.start), data.start, steps)
+        chosen = solver.solution(states[-1])
+        (number,) = (k for k, state in enumerate(states) if torch.equal(state.point, chosen))
+        frequencies[number] += 1
+    # The start is no iterate.
+    assert set(frequencies) <= set(range(1, steps + 1))
+    assert chisquare([frequencies[k] for k in range(1, steps + 1)]).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("output", ["last", "random"])
+@pytest.mark.parametrize("schedule", ["constant", "adaptive"])
+def test_the_average_is_the_plain_mean_of_the_iterates(data, trace, schedule, output):
+    solver = Gcivr(GcivrConfig(schedule=schedule, step_size=0.2, average=True, output=output))
+    states = trace(solver, data.oracle(1.0, 0), data.start, 150)
+    assert states[-1].step_size == 0.2
+    assert solver.average(states[0]) is None
+    for k in (1, 2, 77, 150):
+        mean = torch.stack([state.point for state in states[1 : k + 1]]).mean(dim=0)
+        torch.testing.assert_close(solver.average(states[k]), mean, rtol=0, atol=1e-13)
+
+
+def test_keeping_the_average_changes_no_iterate(data, trace):
+    runs = [
+        trace(Gcivr(GcivrConfig(step_size=0.2, average=average)), data.oracle(1.0, 0), data.start, 100)
+        for average in (False, True)
+    ]
+    assert all(torch.equal(one.point, other.point) for one, other in zip(*runs, strict=True))
