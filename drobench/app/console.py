@@ -3,11 +3,13 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from drobench.registry import Catalogue
+from drobench.results.board import Table as TextTable
 from drobench.results.leaderboard import Leaderboard
 from drobench.results.record import FAILURES, Iterate, Record, Status
 
@@ -27,10 +29,13 @@ _METRICS = (
 
 def table(title: str | None, header: Sequence[str], rows: Iterable[Sequence[str]], right: Iterable[int] = ()) -> Table:
     """Return a table; all text is taken literally, since names come from strangers' plugins."""
-    result = Table(title=None if title is None else escape(title), title_justify="left", title_style="bold")
+    shown = None if title is None else escape(title)
+    result = Table(title=shown, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
     numeric = set(right)
     for position, name in enumerate(header):
-        result.add_column(escape(name), justify="right" if position in numeric else "left", overflow="fold")
+        result.add_column(
+            escape(name), justify="right" if position in numeric else "left", overflow="fold", no_wrap=name == "solver"
+        )
     for row in rows:
         result.add_row(*(escape(cell) for cell in row))
     return result
@@ -103,16 +108,32 @@ def format_number(value: Any) -> str:
 
 
 def show_leaderboard(console: Console, found: Leaderboard) -> None:
-    """Print every board."""
+    """Print every board, without the columns that say nothing there; the other formats have them all."""
     for board in found.boards:
-        content = board.to_table()
-        console.print(table(board.title, content.header, content.rows, right=range(2, len(content.header))))
+        header, rows = _telling(board.to_table())
+        console.print(table(board.title, header, rows, right=range(2, len(header))))
         for note in board.notes:
             console.print(f"[dim]{escape(note)}[/dim]")
     console.print(
-        f"[dim]Medians over seeds with 95 % bootstrap intervals, {found.iterate} iterate; target: relative gap "
-        f"{found.target_gap:g}.[/dim]"
+        f"[dim]Medians over seeds, {found.iterate} iterate; target: relative gap {found.target_gap:g}. "
+        "`--format markdown` has all columns, with intervals.[/dim]"
     )
+
+
+def _telling(content: TextTable) -> tuple[list[str], list[list[str]]]:
+    """Keep rank, solver and runs, and of the rest what differs from its uneventful value."""
+    uneventful = {"failed": "0", "feasible": "100%"}
+    always = ("rank", "solver", "runs")
+    columns = {name: [row[position] for row in content.rows] for position, name in enumerate(content.header)}
+    kept = {
+        name: cells
+        for name, cells in columns.items()
+        if name in always or any(cell not in ("-", uneventful.get(name)) for cell in cells)
+    }
+    if "gap" in kept:
+        # The gap says the same as these two, and a terminal is narrow.
+        kept = {name: cells for name, cells in kept.items() if name not in ("objective", "relative gap")}
+    return list(kept), [list(row) for row in zip(*kept.values(), strict=True)]
 
 
 def show_plugins(console: Console, catalogue: Catalogue) -> None:

@@ -42,14 +42,18 @@ def is_rejection(before, after) -> bool:
 
 # The adaptive schedule is guarded only once its refreshes reach everything, and starts from wherever it is by then.
 @pytest.mark.parametrize(("schedule", "goal"), [("constant", 1e-9), ("adaptive", 1e-6)])
-def test_a_step_twenty_times_too_large_is_repaired(data, trace, schedule, goal):
+@pytest.mark.parametrize("recovery", [1.0, 1.5])
+def test_a_step_twenty_times_too_large_is_repaired(data, trace, schedule, goal, recovery):
     step_size = too_large(data, 20.0)
-    solver = Gcivr(GcivrConfig(schedule=schedule, step_size=step_size))
+    solver = Gcivr(GcivrConfig(schedule=schedule, step_size=step_size, recovery=recovery))
     states = trace(solver, data.oracle(GAMMA, 0, ElasticNet(l2=MU)), data.start, 2500)
-    halvings = math.log2(step_size / states[-1].step_size)
-    assert halvings >= 1
-    assert halvings == int(halvings)
     assert gap(data, states[-1].point) < goal
+    smallest = min(state.step_size for state in states)
+    assert smallest <= step_size / 2
+    if recovery == 1.0:
+        halvings = math.log2(step_size / states[-1].step_size)
+        assert states[-1].step_size == smallest
+        assert halvings == int(halvings)
 
 
 def test_without_the_safeguard_it_is_not_repaired(data, trace):
@@ -60,8 +64,10 @@ def test_without_the_safeguard_it_is_not_repaired(data, trace):
     assert not gap(data, states[-1].point) < 1e-2
 
 
-def test_accepted_values_fall_and_a_rejection_returns_to_the_last_of_them(data, trace):
-    solver = Gcivr(GcivrConfig(step_size=too_large(data, 20.0)))
+@pytest.mark.parametrize("recovery", [1.0, 1.3])
+def test_accepted_values_fall_and_a_rejection_returns_to_the_last_of_them(data, trace, recovery):
+    first = too_large(data, 20.0)
+    solver = Gcivr(GcivrConfig(step_size=first, recovery=recovery))
     states = trace(solver, data.oracle(GAMMA, 0, ElasticNet(l2=MU)), data.start, 600)
     problem = data.numpy()
     rejections = 0
@@ -82,6 +88,9 @@ def test_accepted_values_fall_and_a_rejection_returns_to_the_last_of_them(data, 
             measured = problem.robust(after.accepted.point.numpy(), GAMMA, MU)[0]
             assert after.accepted.value == pytest.approx(measured, abs=1e-13)
             assert torch.equal(after.accepted.point, before.point)
+            assert after.step_size == min(first, recovery * before.step_size)
+        else:
+            assert after.step_size == before.step_size
     assert rejections >= 2
 
 

@@ -53,6 +53,13 @@ def test_an_unknown_choice_is_refused_and_the_known_ones_are_listed(kind, name):
         kind(**{name: "nonsense"})
 
 
+@pytest.mark.parametrize("value", [0.99, 2.0, -1.0, math.nan])
+def test_a_step_size_may_recover_but_never_double(value):
+    assert GcivrConfig(recovery=1.0).recovery == 1.0
+    with pytest.raises(SettingError, match=r"GcivrConfig\.recovery must be in \[1, 2\)"):
+        GcivrConfig(recovery=value)
+
+
 def test_the_best_snapshot_needs_refreshes_on_everything():
     with pytest.raises(SettingError, match="best_snapshot compares full objectives, which refresh_batch=50 never"):
         GcivrConfig(output="best_snapshot", refresh_batch=50)

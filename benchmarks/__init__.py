@@ -1,0 +1,10 @@
+"""Speed, as ratios of two things measured side by side in one run.
+
+python -m benchmarks                  all of them, one table
+python -m benchmarks.gcivr_epoch      one epoch of GCIVR against the matrix products it cannot avoid
+python -m benchmarks.harness          the Lightning loop against a bare loop over the same solver steps
+python -m benchmarks.help             `drobench --help` against `import hydra`
+
+Seconds depend on the machine, ratios much less. Every number is the least of five, with one thread; on a busy machine
+`taskset -c 0 python -m benchmarks` and a second look help more than further repetitions.
+"""

@@ -1,0 +1,86 @@
+"""One epoch of GCIVR against the matrix products it cannot avoid.
+
+KL-robust logistic regression, m = 1e5 rows, d = 100 parameters, float64. GCIVR with its defaults (S = sqrt(m) / 2,
+tau = 2 sqrt(m), refresh on all rows, monotone safeguard) but a given step size, so that nothing is spent on finding one.
+The epoch is the second one: its refresh also has an earlier value to compare with.
+
+The base, with row numbers drawn beforehand and no elementwise function:
+    refresh      (1 x d) (d x m)  and  (1 x m) (m x d)
+    tau - 1 x    gather S rows;  (2 x d) (d x S)  and  (2 x S) (S x d)
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from benchmarks.instances import SEED, composite_oracle, kl_problem
+from benchmarks.side_by_side import Comparison, least, machine, one_thread, table, timed
+from drobench.objective.oracle import CompositeOracle
+from drobench.solver import SingleProcess
+from drobench_plugins.solvers.gcivr import Gcivr, GcivrConfig, GcivrState
+
+ROWS, FEATURES = 100_000, 100
+STEP_SIZE = 0.5
+GOAL = 2.5
+
+
+def measure() -> list[Comparison]:
+    """Return the ratio."""
+    problem = kl_problem(ROWS, FEATURES)
+    start = problem.start(torch.Generator().manual_seed(SEED))
+    oracle = composite_oracle(problem, start)
+    solver = Gcivr(GcivrConfig(step_size=STEP_SIZE))
+    with torch.no_grad():
+        state = solver.init(start, oracle, SingleProcess())
+        state = solver.step(state, oracle, SingleProcess())
+        while state.position:
+            state = solver.step(state, oracle, SingleProcess())
+        epoch = _epoch(solver, state, oracle)
+        bare = _bare_epoch(problem.dataset.train.features, state.epoch_length, state.batch)
+        seconds = least([timed("epoch", epoch), timed("bare", bare)])
+    return [Comparison("GCIVR epoch / its matrix products", seconds["epoch"], seconds["bare"], GOAL)]
+
+
+def _epoch(solver: Gcivr, begin: GcivrState, oracle: CompositeOracle) -> Callable[[], None]:
+    """Return the work of one epoch from `begin`, the same draws every time."""
+    communicator = SingleProcess()
+    drawn = oracle.state_dict()
+    calls = ROWS + 2 * begin.batch * (begin.epoch_length - 1)
+
+    def run() -> None:
+        oracle.load_state_dict(drawn)
+        before = oracle.counters.sample_calls
+        state = begin
+        for _ in range(begin.epoch_length):
+            state = solver.step(state, oracle, communicator)
+        # An epoch that ended early, or was undone, would be another amount of work.
+        assert oracle.counters.sample_calls - before == calls
+        assert state.position == 0
+
+    return run
+
+
+def _bare_epoch(matrix: Tensor, epoch_length: int, batch: int) -> Callable[[], None]:
+    """Return the row gathers and matrix products of an epoch, and nothing else."""
+    generator = torch.Generator().manual_seed(SEED)
+    points = torch.randn(2, FEATURES, generator=generator, dtype=matrix.dtype)
+    weights = torch.randn(2, ROWS, generator=generator, dtype=matrix.dtype)
+    few_weights = weights[:, :batch].contiguous()
+    draws = [torch.randperm(ROWS, generator=generator)[:batch].clone() for _ in range(epoch_length - 1)]
+
+    def run() -> None:
+        _ = points[:1] @ matrix.T
+        _ = weights[:1] @ matrix
+        for draw in draws:
+            rows = matrix.index_select(0, draw)
+            _ = points @ rows.T
+            _ = few_weights @ rows
+
+    return run
+
+
+if __name__ == "__main__":
+    one_thread()
+    print(table(measure()))
+    print(machine())
