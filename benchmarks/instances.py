@@ -1,33 +1,31 @@
-"""Seeded problems to measure on."""
+"""Seeded problems to measure on, by their names in the catalogue."""
 
+from typing import Any
+
+import torch
 from torch import Tensor
 
 from drobench.objective.composite import Composite
 from drobench.objective.oracle import CompositeOracle
 from drobench.objective.predictor import ModelConfig
 from drobench.reformulation.reformulation import ReformulationConfig
-from drobench.reformulation.routes import Route, find_route
-from drobench_plugins.datasets.synthetic import SyntheticConfig, load_synthetic_dataset
-from drobench_plugins.problems.divergence_classification import (
-    DivergenceClassification,
-    KLClassificationConfig,
-    build_kl_classification,
-)
+from drobench.reformulation.routes import find_route
+from drobench.registry import load_catalogue
 
 SEED = 0
 
 
-def kl_problem(rows: int, features: int) -> DivergenceClassification:
+def kl_problem(rows: int, features: int) -> Any:
     """Return KL-robust logistic regression in float64, without intercept: `features` parameters."""
-    dataset = load_synthetic_dataset(SyntheticConfig(rows=rows, features=features, seed=SEED))
-    return build_kl_classification(KLClassificationConfig(), dataset, ModelConfig(intercept=False))
+    dataset = load_catalogue().dataset("synthetic").entry
+    problem = load_catalogue().problem("kl_classification").entry
+    data = dataset.factory(dataset.config(rows=rows, features=features, seed=SEED))
+    return problem.factory(problem.config(), data, ModelConfig(intercept=False))
 
 
-def composite_route(problem: DivergenceClassification) -> Route:
-    """Return the way to the composite form that the solvers measured here work on."""
-    return find_route(problem.form, (Composite,), ReformulationConfig())
-
-
-def composite_oracle(problem: DivergenceClassification, start: Tensor) -> CompositeOracle:
-    """Return a seeded oracle of the composite form."""
-    return CompositeOracle(composite_route(problem).form, SEED, start)
+def composite_oracle(rows: int, features: int) -> tuple[Tensor, CompositeOracle]:
+    """Return a start and a seeded oracle of that problem's composite form."""
+    problem = kl_problem(rows, features)
+    start = problem.start(torch.Generator().manual_seed(SEED))
+    form = find_route(problem.form, (Composite,), ReformulationConfig()).form
+    return start, CompositeOracle(form, SEED, start)

@@ -58,6 +58,7 @@ class Solution:
     point: np.ndarray[Any, np.dtype[Any]]
     feature_mean: np.ndarray[Any, np.dtype[Any]]
     feature_scale: np.ndarray[Any, np.dtype[Any]]
+    classes: int
     model: Any
 
     def scores(self, features: Any) -> np.ndarray[Any, np.dtype[Any]]:
@@ -71,14 +72,18 @@ class Solution:
         if raw.ndim != 2 or raw.shape[1] != columns:
             raise DrobenchError(f"Expected a matrix with {columns} columns, as in training; found shape {raw.shape}.")
         scaled = torch.from_numpy((raw - self.feature_mean) / self.feature_scale)
-        predictor = build_predictor(self.model, columns)
+        predictor = build_predictor(self.model, columns, self.classes)
         with torch.no_grad():
             scores = predictor.scores(torch.from_numpy(self.point).to(torch.float64), scaled)
         return scores.numpy()
 
     def predict(self, features: Any) -> np.ndarray[Any, np.dtype[Any]]:
         """Return the predicted classes of raw feature rows."""
-        return (self.scores(features) > 0).astype(np.int64)
+        import torch
+
+        from drobench.objective.predictor import predict_classes
+
+        return predict_classes(torch.from_numpy(self.scores(features))).numpy()
 
 
 def load_solution(run_id: str, *, iterate: str = "last", results: str | Path | None = None) -> Solution:
@@ -98,4 +103,5 @@ def load_solution(run_id: str, *, iterate: str = "last", results: str | Path | N
     catalogue = load_catalogue()
     register(catalogue)
     model = from_yaml(store.config(run_id), catalogue).model
-    return Solution(record, arrays[iterate], arrays["feature_mean"], arrays["feature_scale"], model)
+    scaling = arrays["feature_mean"], arrays["feature_scale"]
+    return Solution(record, arrays[iterate], *scaling, int(arrays["classes"]), model)

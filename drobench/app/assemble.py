@@ -18,6 +18,7 @@ from drobench.results.record import canonical_json
 from drobench.training.solver_module import Task
 from drobench.training.trainer import check_devices, device_of
 
+_STAGE_PASSES = 20.0
 _DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 
@@ -55,7 +56,8 @@ def assemble(config: RunConfig, catalogue: Catalogue, optima: Path) -> Assembly:
     task = Task(
         problem=problem,
         solver=entry.factory(config.solver),
-        build_oracle=partial(build_oracle, route.form, config.seed, start),
+        build_oracles=[partial(build_oracle, form, config.seed, start) for form in route.stages],
+        stage_passes=_stage_passes(config, len(route.stages)),
         start=start,
         recover=route.recover,
         projects=route.projects,
@@ -64,6 +66,12 @@ def assemble(config: RunConfig, catalogue: Catalogue, optima: Path) -> Assembly:
         optimum=None if reference.optimum is None else reference.optimum.value,
     )
     return Assembly(dataset, problem, route, reference, task)
+
+
+def _stage_passes(config: RunConfig, stages: int) -> float:
+    if config.reformulation.stage_passes is not None:
+        return config.reformulation.stage_passes
+    return _STAGE_PASSES if config.budget.passes is None else config.budget.passes / stages
 
 
 def load_dataset(config: RunConfig, catalogue: Catalogue) -> Dataset:

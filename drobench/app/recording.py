@@ -116,4 +116,9 @@ def curve_frame(module: SolverModule) -> polars.DataFrame:
 def solution_arrays(module: SolverModule, dataset: Dataset) -> dict[str, Array]:
     """Return the scored points, and the scaling of the features they expect."""
     points = {name: point.detach().cpu().numpy() for name, (_, point) in module.final.items()}
-    return {**points, "feature_mean": dataset.feature_mean.numpy(), "feature_scale": dataset.feature_scale.numpy()}
+    return {
+        **points,
+        "feature_mean": dataset.feature_mean.numpy(),
+        "feature_scale": dataset.feature_scale.numpy(),
+        "classes": np.array(dataset.classes),
+    }

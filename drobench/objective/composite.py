@@ -13,7 +13,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from drobench.objective.losses import Losses
+from drobench.errors import DrobenchError
+from drobench.objective.losses import Losses, Pullback
 from drobench.objective.outer_functions import NoOuter, OuterFunction
 from drobench.objective.regularizers import Regularizer
 from drobench.objective.sampling import Index
@@ -57,6 +58,8 @@ class Composite(ABC):
     dimension: int
     samples: int
     constraints: int = 0
+    cheap_constraints: int = 0
+    """Constraints that are evaluated in every estimate, beside the drawn ones."""
     outputs: int
     """`p`, the number of inner values."""
     has_losses: bool
@@ -64,6 +67,8 @@ class Composite(ABC):
     outer: OuterFunction
     regularizer: Regularizer
     uses_shift: bool = False
+    rescalable: bool = True
+    """Whether estimates at one shift can be expressed at another."""
 
     @abstractmethod
     def estimate(self, points: Tensor, rows: Rows, shift: Tensor | None) -> Estimate:
@@ -152,8 +157,10 @@ class LossComposite(Composite):
         index = rows.samples
         assert index is not None
         values, pullback = self.losses.linearize(points, index)
-        terms = self.transform.apply(values, shift)
-        scale = 1.0 / max(values.shape[1], 1)
+        return self._means(self.transform.apply(values, shift), points, rows, pullback, values.shape[1])
+
+    def _means(self, terms: LossTerms, points: Tensor, rows: Rows, pullback: Pullback, count: int) -> Estimate:
+        scale = 1.0 / max(count, 1)
         inner_value, inner_jacobian, floor = self._inner(terms, points, rows, scale, pullback)
         if terms.loss is None or terms.loss_slope is None:
             loss_value = points.new_zeros(points.shape[0])
@@ -164,7 +171,7 @@ class LossComposite(Composite):
         return Estimate(inner_value, inner_jacobian, loss_value, loss_gradient, floor, terms.shift)
 
     def _inner(
-        self, terms: LossTerms, points: Tensor, rows: Rows, scale: float, pullback: Callable[[Tensor], Tensor]
+        self, terms: LossTerms, points: Tensor, rows: Rows, scale: float, pullback: Pullback
     ) -> tuple[Tensor, Tensor, Tensor]:
         if terms.inner is None or terms.inner_slope is None:
             empty = points.new_zeros(points.shape[0], 0)
@@ -177,6 +184,70 @@ class LossComposite(Composite):
 
     def rescale(self, inner: Tensor, old: Tensor, new: Tensor) -> Tensor:
         return self.transform.rescale(inner, old, new)
+
+
+class DualTerms(NamedTuple):
+    """The terms of a reduction with scalar dual variables, and their derivatives by those."""
+
+    terms: LossTerms
+    inner_dual_slope: Tensor | None = None
+    """`(k, p, e, rows)`."""
+    loss_dual_slope: Tensor | None = None
+    """`(k, e, rows)`."""
+
+
+class DualTransform(ABC):
+    """`g_i = G(f_i, u)` and `h_i = H(f_i, u)` with `e` further variables `u`, minimised along with the parameters."""
+
+    outputs: int
+    has_losses: bool
+    duals: int
+    uses_shift: bool = False
+
+    @abstractmethod
+    def apply(self, losses: Tensor, duals: Tensor, shift: Tensor | None) -> DualTerms:
+        """Return the terms for losses `(k, rows)` and dual variables `(k, e)`."""
+
+
+class LiftedComposite(LossComposite):
+    """A loss-level composite over `(parameters, dual variables)`; the dual variables come last."""
+
+    rescalable = False
+
+    def __init__(
+        self, losses: Losses, transform: DualTransform, outer: OuterFunction, regularizer: Regularizer
+    ) -> None:
+        self.losses = losses
+        self.lifted = transform
+        self.outer = outer
+        self.regularizer = regularizer
+        self.dimension = losses.dimension + transform.duals
+        self.samples = losses.samples
+        self.outputs = transform.outputs
+        self.has_losses = transform.has_losses
+        self.uses_shift = transform.uses_shift
+
+    def estimate(self, points: Tensor, rows: Rows, shift: Tensor | None) -> Estimate:
+        assert rows.samples is not None
+        parameters, duals = points[:, : self.losses.dimension], points[:, self.losses.dimension :]
+        values, pullback = self.losses.linearize(parameters, rows.samples)
+        found = self.lifted.apply(values, duals, shift)
+        estimate = self._means(found.terms, parameters, rows, pullback, values.shape[1])
+        scale = 1.0 / max(values.shape[1], 1)
+        jacobian, gradient = estimate.inner_jacobian, estimate.loss_gradient
+        by_duals = jacobian.new_zeros(points.shape[0], self.outputs, duals.shape[1])
+        if found.inner_dual_slope is not None:
+            by_duals = found.inner_dual_slope.sum(dim=-1) * scale
+        gradient_by_duals = torch.zeros_like(duals)
+        if found.loss_dual_slope is not None:
+            gradient_by_duals = found.loss_dual_slope.sum(dim=-1) * scale
+        return estimate._replace(
+            inner_jacobian=torch.cat([jacobian, by_duals], dim=-1),
+            loss_gradient=torch.cat([gradient, gradient_by_duals], dim=-1),
+        )
+
+    def rescale(self, inner: Tensor, old: Tensor, new: Tensor) -> Tensor:
+        raise DrobenchError("The shift of a composite with a varying temperature is fixed between refreshes.")
 
 
 ComponentFunction = Callable[[Tensor, Tensor], Tensor]
@@ -221,7 +292,7 @@ def _means(function: ComponentFunction | None, points: Tensor, numbers: Tensor, 
         return points.new_zeros(points.shape[0], outputs), points.new_zeros(points.shape[0], outputs, points.shape[1])
 
     def mean(point: Tensor) -> Tensor:
-        return function(point, numbers).reshape(numbers.numel(), outputs).mean(dim=0)
+        return function(point, numbers).reshape(numbers.numel(), outputs).sum(dim=0) / max(numbers.numel(), 1)
 
     values = torch.stack([mean(point) for point in points])
     jacobians = torch.stack([torch.func.jacrev(mean)(point) for point in points])

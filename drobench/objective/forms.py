@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from drobench.errors import DrobenchError
 from drobench.objective.ambiguity_sets import AmbiguitySet
 from drobench.objective.composite import Composite, Rows
 from drobench.objective.losses import Losses
@@ -27,6 +28,11 @@ class Scored(ABC):
 
     regularizer: Regularizer
     dimension: int
+
+    @property
+    @abstractmethod
+    def samples(self) -> int:
+        """Number of training samples."""
 
     @abstractmethod
     def value(self, point: Tensor) -> Tensor:
@@ -62,11 +68,15 @@ class FiniteSum(Scored):
         return self.losses.dimension
 
     @property
+    def samples(self) -> int:
+        return self.losses.samples
+
+    @property
     def convex(self) -> bool:
         return self.losses.convex
 
     def value(self, point: Tensor) -> Tensor:
-        return self.regularizer.value(point) + self.losses.values(point).mean()
+        return self.regularizer.value(point) + self.losses.values(point).sum() / max(self.losses.samples, 1)
 
     def smooth_gradient(self, point: Tensor) -> Tensor:
         return self.losses.mean(point[None], slice(None))[1][0]
@@ -84,6 +94,10 @@ class RobustRisk(Scored):
     def dimension(self) -> int:  # type: ignore[override]  # read-only here
         """Length of the parameter vector."""
         return self.losses.dimension
+
+    @property
+    def samples(self) -> int:
+        return self.losses.samples
 
     @property
     def convex(self) -> bool:
@@ -110,6 +124,17 @@ class Constraints(ABC):
     def surrogates(self, points: Tensor, index: Index) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
         """Return surrogate values `(k, rows)` and the pullback of cotangents `(k, q, rows)` to `(k, q, d)`."""
 
+    cheap_count: int = 0
+    """Number of further constraints that cost next to nothing and are evaluated in every step."""
+
+    def cheap(self, points: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+        """Return values and pullback of the cheap constraints, as `surrogates` does."""
+        raise DrobenchError(f"{type(self).__name__} has no cheap constraints.")
+
+    def project_conic(self, point: Tensor) -> Tensor:
+        """Return the nearest feasible point by a conic solver, where the constraints are known to it."""
+        raise DrobenchError(f"{type(self).__name__} has no conic form; use reformulation.projection=euclidean.")
+
     @abstractmethod
     def rates(self, points: Tensor, index: Index) -> Tensor:
         """Return the exact, not differentiable, violations `(k, rows)`, negative where satisfied."""
@@ -121,6 +146,8 @@ class Constrained:
 
     objective: FiniteSum
     constraints: Constraints
+    penalty: float | None = None
+    """A weight of the largest violation that is known to be exact, if one is."""
 
 
 class MinMax(ABC):

@@ -7,6 +7,7 @@ pass, at several points at once: recursive estimators evaluate `x_j` and `x_{j-1
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from copy import copy
 
 import torch
 from torch import Tensor
@@ -19,6 +20,12 @@ Pullback = Callable[[Tensor], Tensor]
 
 # The default threshold of softplus (20) is wrong by 2e-9; beyond 40 the linear branch is exact in float64.
 _SOFTPLUS_THRESHOLD = 40.0
+
+
+def smooth_hinge(values: Tensor, width: float) -> tuple[Tensor, Tensor]:
+    """Return `width softplus(v / width)`, at most `width ln 2` above `max(v, 0)`, and its derivative."""
+    scaled = values / width
+    return width * softplus(scaled, threshold=_SOFTPLUS_THRESHOLD), torch.sigmoid(scaled)
 
 
 class ScoreLoss(ABC):
@@ -54,6 +61,15 @@ class LogisticLoss(MarginLoss):
         return softplus(opposite, threshold=_SOFTPLUS_THRESHOLD), -torch.sigmoid(opposite)
 
 
+class Margin(MarginLoss):
+    """The margin `t` itself, for reductions that need it rather than a loss of it."""
+
+    convex = True
+
+    def of_margin(self, margins: Tensor) -> tuple[Tensor, Tensor]:
+        return margins, torch.ones_like(margins)
+
+
 class SigmoidLoss(MarginLoss):
     """`1 / (1 + exp(t))`: bounded, smooth, not convex."""
 
@@ -61,7 +77,18 @@ class SigmoidLoss(MarginLoss):
 
     def of_margin(self, margins: Tensor) -> tuple[Tensor, Tensor]:
         values = torch.sigmoid(-margins)
-        return values, values * (values - 1.0)
+        return values, -values * torch.sigmoid(margins)
+
+
+class CrossEntropyLoss(ScoreLoss):
+    """`ln sum exp(s) - s_y` for scores `(..., rows, classes)` and class numbers `y`."""
+
+    convex = True
+
+    def value_and_slope(self, scores: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        chosen = torch.nn.functional.one_hot(targets, scores.shape[-1]).to(scores.dtype)
+        values = torch.logsumexp(scores, dim=-1) - (scores * chosen).sum(dim=-1)
+        return values, torch.softmax(scores, dim=-1) - chosen
 
 
 class Losses(ABC):
@@ -70,6 +97,10 @@ class Losses(ABC):
     samples: int
     dimension: int
     convex: bool
+
+    @abstractmethod
+    def origin(self) -> Tensor:
+        """Return the zero parameter vector, in the precision and on the device of the data."""
 
     @abstractmethod
     def linearize(self, points: Tensor, index: Index) -> tuple[Tensor, Pullback]:
@@ -86,6 +117,25 @@ class Losses(ABC):
         return (values * weights).sum(dim=-1), pullback(weights[:, None])[:, 0]
 
 
+class NoLosses(Losses):
+    """No sample at all, for objectives that are a regularizer alone."""
+
+    samples = 0
+    convex = True
+
+    def __init__(self, template: Tensor) -> None:
+        self.template = template
+        self.dimension = template.numel()
+
+    def origin(self) -> Tensor:
+        return torch.zeros_like(self.template)
+
+    def linearize(self, points: Tensor, index: Index) -> tuple[Tensor, Pullback]:
+        return points.new_zeros(points.shape[0], 0), lambda cotangents: cotangents.new_zeros(
+            *cotangents.shape[:2], self.dimension
+        )
+
+
 class LinearMarginLosses(Losses):
     """Margin losses of a linear score, with closed-form derivatives.
 
@@ -98,12 +148,48 @@ class LinearMarginLosses(Losses):
         self.samples, self.dimension = rows.shape
         self.convex = loss.convex
 
+    def with_loss(self, loss: MarginLoss) -> "LinearMarginLosses":
+        """Return another loss of the same margins, without a copy of the rows."""
+        other = copy(self)
+        other.loss, other.convex = loss, loss.convex
+        return other
+
+    def origin(self) -> Tensor:
+        return self.signed_rows.new_zeros(self.dimension)
+
     def linearize(self, points: Tensor, index: Index) -> tuple[Tensor, Pullback]:
         rows = self.signed_rows[index] if isinstance(index, slice) else self.signed_rows.index_select(0, index)
         values, slopes = self.loss.of_margin(points @ rows.T)
 
         def pullback(cotangents: Tensor) -> Tensor:
             return (cotangents * slopes[:, None]) @ rows
+
+        return values, pullback
+
+
+class LinearScoreLosses(Losses):
+    """Losses of several linear scores per row, one block of parameters per class, in closed form."""
+
+    def __init__(self, rows: Tensor, classes: int, targets: Tensor, loss: ScoreLoss) -> None:
+        self.rows = rows
+        self.classes = classes
+        self.targets = targets
+        self.loss = loss
+        self.samples = rows.shape[0]
+        self.dimension = classes * rows.shape[1]
+        self.convex = loss.convex
+
+    def origin(self) -> Tensor:
+        return self.rows.new_zeros(self.dimension)
+
+    def linearize(self, points: Tensor, index: Index) -> tuple[Tensor, Pullback]:
+        rows = self.rows[index]
+        matrices = points.reshape(points.shape[0], self.classes, -1)
+        values, slopes = self.loss.value_and_slope(rows @ matrices.mT, self.targets[index])
+
+        def pullback(cotangents: Tensor) -> Tensor:
+            weighted = cotangents[..., None] * slopes[:, None]
+            return (weighted.mT @ rows).flatten(start_dim=2)
 
         return values, pullback
 
@@ -131,6 +217,9 @@ class NetworkLosses(Losses):
         self.targets = targets
         self.loss = loss
         self.samples = features.shape[0]
+
+    def origin(self) -> Tensor:
+        return self.features.new_zeros(self.dimension)
 
     def linearize(self, points: Tensor, index: Index) -> tuple[Tensor, Pullback]:
         features, targets = self.features[index], self.targets[index]

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from drobench.errors import DrobenchError
 from drobench.objective.composite import Composite, Estimate, Rows
-from drobench.objective.forms import Constrained, FiniteSum, MinMax
+from drobench.objective.forms import Constrained, FiniteSum, MinMax, Scored
 from drobench.objective.sampling import Index, index_length, sample_indices
 
 
@@ -72,8 +72,14 @@ class Oracle(ABC):
 
     @property
     def passes(self) -> float:
-        """Sample calls of this process over the number of samples."""
-        return self.counters.sample_calls / self.samples if self.samples else 0.0
+        """Rows touched by this process over the number of rows: see `passes_of`."""
+        return self.passes_of(self.counters.sample_calls, self.counters.constraint_checks)
+
+    def passes_of(self, sample_calls: float, constraint_checks: float) -> float:
+        """Return sample calls over samples; where there are no samples, constraint checks over constraints."""
+        if self.samples:
+            return sample_calls / self.samples
+        return constraint_checks / self.constraints if self.constraints else 0.0
 
     def draw(self, samples: int | None = None, constraints: int | None = None, *, replacement: bool = False) -> Rows:
         """Draw rows from each index set; `None`, or a size not below the set's, is the exact full set."""
@@ -135,6 +141,7 @@ class CompositeOracle(Oracle):
         self.constraints = form.constraints
         self.outputs = form.outputs
         self.uses_shift = form.uses_shift
+        self.rescalable = form.rescalable
 
     def estimate(self, points: Tensor, rows: Rows, shift: Tensor | None = None) -> Estimate:
         """Return value, Jacobian and gradient means over `rows` at `points` `(k, d)`, in one pass.
@@ -144,6 +151,9 @@ class CompositeOracle(Oracle):
         """
         calls = self._count_samples(rows, points.shape[0])
         checks = self._count_constraints(rows, points.shape[0])
+        cheap = self._form.cheap_constraints * points.shape[0]
+        self.counters.constraint_checks += cheap
+        checks += cheap
         if self.outputs:
             inner_calls = checks if self.constraints else calls
             self.counters.inner_values += inner_calls
@@ -170,7 +180,7 @@ class CompositeOracle(Oracle):
 
     def rescale(self, inner: Tensor, old: Tensor, new: Tensor) -> Tensor:
         """Express an inner value or Jacobian held at shift `old` at shift `new`."""
-        return inner if new is old else self._form.rescale(inner, old, new)
+        return self._form.rescale(inner, old, new) if self.uses_shift and new is not old else inner
 
     def value(self, point: Tensor, inner_value: Tensor, loss_value: Tensor, shift: Tensor) -> Tensor:
         """Return `Psi(point)` from means already paid for."""
@@ -250,7 +260,9 @@ class ConstrainedOracle(Oracle):
         return self._form.constraints.rates(points, rows.constraints)
 
     def prox(self, point: Tensor, step_size: float) -> Tensor:
-        """Return the proximal map of the objective's regularizer."""
+        """Return the proximal map of the objective's regularizer; where that is a projection it is counted as one."""
+        if self._form.objective.regularizer.is_indicator:
+            self.counters.projections += 1
         return self._form.objective.regularizer.prox(point, step_size)
 
     def materialise(self) -> Constrained:
@@ -287,6 +299,22 @@ class MinMaxOracle(Oracle):
         return self._form
 
 
+class ReferenceOracle(Oracle):
+    """The whole original problem, for reference solvers; a look at it counts as one pass."""
+
+    def __init__(self, form: Scored, seed: int, start: Tensor, shard: Shard = Shard()) -> None:  # noqa: B008
+        super().__init__(seed, start, shard)
+        self._form = form
+        self.dimension = form.dimension
+        self.samples = form.samples
+        self.constraints = 0
+
+    def materialise(self) -> Scored:
+        """Return the problem."""
+        self.counters.sample_calls += self.samples
+        return self._form
+
+
 def build_oracle(form: Any, seed: int, start: Tensor, shard: Shard = Shard()) -> Oracle:  # noqa: B008
     """Return the oracle of `form`'s kind."""
     for kind, oracle in _ORACLES.items():
@@ -301,4 +329,5 @@ _ORACLES: dict[type, Any] = {
     FiniteSum: FiniteSumOracle,
     Constrained: ConstrainedOracle,
     MinMax: MinMaxOracle,
+    Scored: ReferenceOracle,
 }

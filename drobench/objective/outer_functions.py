@@ -38,6 +38,47 @@ class NoOuter(OuterFunction):
 
 
 @dataclass(frozen=True)
+class NegativeSquare(OuterFunction):
+    """`f(y) = -(y - centre)^2 / (2 gamma)`, what a variance subtracts from a second moment about `centre`."""
+
+    gamma: float
+    centre: float = 0.0
+
+    def value(self, inner_value: Tensor, shift: Tensor) -> Tensor:
+        return -(inner_value[0] - self.centre).square() / (2.0 * self.gamma)
+
+    def gradient(self, inner_value: Tensor, shift: Tensor) -> Tensor:
+        return (self.centre - inner_value) / self.gamma
+
+
+@dataclass(frozen=True)
+class SmoothedRoot(OuterFunction):
+    """`f(y) = sqrt(factor (y + offset))`; the offset keeps the slope at `y = 0` finite."""
+
+    factor: float
+    offset: float
+
+    def value(self, inner_value: Tensor, shift: Tensor) -> Tensor:
+        return (self.factor * (inner_value[0].clamp(min=0.0) + self.offset)).sqrt()
+
+    def gradient(self, inner_value: Tensor, shift: Tensor) -> Tensor:
+        return 0.5 * (self.factor / (inner_value.clamp(min=0.0) + self.offset)).sqrt()
+
+    def smallest(self, shift: Tensor) -> float | None:
+        return 0.0
+
+
+class Perspective(OuterFunction):
+    """`f(y) = y_2 ln(y_1) + c`, the outer function of the KL ball, whose temperature `y_2` is a variable."""
+
+    def value(self, inner_value: Tensor, shift: Tensor) -> Tensor:
+        return inner_value[1] * inner_value[0].log() + shift
+
+    def gradient(self, inner_value: Tensor, shift: Tensor) -> Tensor:
+        return torch.stack([inner_value[1] / inner_value[0], inner_value[0].log()])
+
+
+@dataclass(frozen=True)
 class ScaledLog(OuterFunction):
     """`f(y) = gamma ln(y) + c`, the outer function of the KL reduction with shift `c`."""
 

@@ -9,7 +9,14 @@ import torch
 from torch import Tensor
 
 from drobench.errors import SettingError, require_one_of
-from drobench.objective.losses import LinearMarginLosses, Losses, MarginLoss, NetworkLosses, ScoreLoss
+from drobench.objective.losses import (
+    LinearMarginLosses,
+    LinearScoreLosses,
+    Losses,
+    MarginLoss,
+    NetworkLosses,
+    ScoreLoss,
+)
 
 
 @dataclass
@@ -31,9 +38,12 @@ class Predictor(ABC):
 
     dimension: int
 
+    outputs: int
+    """Number of scores per row: 1 for two classes, else the number of classes."""
+
     @abstractmethod
     def scores(self, point: Tensor, features: Tensor) -> Tensor:
-        """Return the scores `(rows,)` at parameters `point`."""
+        """Return the scores at parameters `point`: `(rows,)` for one output, else `(rows, outputs)`."""
 
     @abstractmethod
     def start(self, generator: torch.Generator) -> Tensor:
@@ -45,16 +55,20 @@ class Predictor(ABC):
 
 
 class LinearPredictor(Predictor):
-    """`<w, a>`, or `<w, a> + b` with the intercept `b` as the last coordinate. Starts at zero."""
+    """`<w, a>`, or `<w, a> + b` with the intercept `b` last; one such block per output. Starts at zero."""
 
-    def __init__(self, inputs: int, intercept: bool) -> None:
+    def __init__(self, inputs: int, intercept: bool, outputs: int = 1) -> None:
         self.intercept = intercept
-        self.dimension = inputs + int(intercept)
+        self.outputs = outputs
+        self.dimension = outputs * (inputs + int(intercept))
 
     def scores(self, point: Tensor, features: Tensor) -> Tensor:
+        blocks = point.view(self.outputs, -1)
+        weights = blocks[:, :-1] if self.intercept else blocks
+        scores = features @ weights.T
         if self.intercept:
-            return torch.addmv(point[-1].expand(features.shape[0]), features, point[:-1])
-        return features @ point
+            scores = scores + blocks[:, -1]
+        return scores[:, 0] if self.outputs == 1 else scores
 
     def start(self, generator: torch.Generator) -> Tensor:
         return torch.zeros(self.dimension, dtype=torch.float64)
@@ -62,16 +76,17 @@ class LinearPredictor(Predictor):
     def losses(self, features: Tensor, targets: Tensor, loss: ScoreLoss) -> Losses:
         if self.intercept:
             features = torch.cat([features, features.new_ones(features.shape[0], 1)], dim=1)
-        if not isinstance(loss, MarginLoss):
-            return NetworkLosses(lambda point, rows: rows @ point, self.dimension, features, targets, loss)
-        return LinearMarginLosses(features, targets, loss)
+        if isinstance(loss, MarginLoss):
+            return LinearMarginLosses(features, targets, loss)
+        return LinearScoreLosses(features, self.outputs, targets, loss)
 
 
 class NetworkPredictor(Predictor):
-    """Fully connected network with rectified hidden layers and one score."""
+    """Fully connected network with rectified hidden layers."""
 
-    def __init__(self, inputs: int, hidden: list[int], intercept: bool) -> None:
-        widths = [inputs, *hidden, 1]
+    def __init__(self, inputs: int, hidden: list[int], intercept: bool, outputs: int = 1) -> None:
+        self.outputs = outputs
+        widths = [inputs, *hidden, outputs]
         layers: list[torch.nn.Module] = []
         for fan_in, fan_out in pairwise(widths):
             layers += [torch.nn.Linear(fan_in, fan_out, bias=intercept, device="meta"), torch.nn.ReLU()]
@@ -84,7 +99,7 @@ class NetworkPredictor(Predictor):
         pieces = torch.split(point, [math.prod(shape) for shape in self.shapes.values()])
         parameters = {name: piece.view(shape) for (name, shape), piece in zip(self.shapes.items(), pieces, strict=True)}
         output: Tensor = torch.func.functional_call(self.network, parameters, (features,))
-        return output.squeeze(-1)
+        return output.squeeze(-1) if self.outputs == 1 else output
 
     def start(self, generator: torch.Generator) -> Tensor:
         """Draw each layer uniformly from `±1/sqrt(fan in)`, the rule of `torch.nn.Linear`."""
@@ -100,8 +115,14 @@ class NetworkPredictor(Predictor):
         return NetworkLosses(self.scores, self.dimension, features, targets, loss)
 
 
-def build_predictor(config: ModelConfig, inputs: int) -> Predictor:
-    """Return the predictor that `config` describes, for `inputs` features."""
+def build_predictor(config: ModelConfig, inputs: int, classes: int = 2) -> Predictor:
+    """Return the predictor that `config` describes: one score for two classes, else one per class."""
+    outputs = 1 if classes == 2 else classes
     if config.name == "linear":
-        return LinearPredictor(inputs, config.intercept)
-    return NetworkPredictor(inputs, config.hidden, config.intercept)
+        return LinearPredictor(inputs, config.intercept, outputs)
+    return NetworkPredictor(inputs, config.hidden, config.intercept, outputs)
+
+
+def predict_classes(scores: Tensor) -> Tensor:
+    """Return the predicted classes: the sign of one score, or the largest of several."""
+    return (scores > 0).to(torch.int64) if scores.dim() == 1 else scores.argmax(dim=-1)

@@ -14,9 +14,6 @@ from torch import Tensor
 
 from drobench.errors import DrobenchError
 
-# An indicator is evaluated at points that its own projection returned: allow for the rounding of that projection.
-_MEMBERSHIP_TOLERANCE = 1e-9
-
 
 class NotDifferentiableError(DrobenchError):
     """A method asked for the gradient of a regularizer that has none."""
@@ -158,7 +155,8 @@ class Indicator(Regularizer):
 
     def value(self, point: Tensor) -> Tensor:
         distance = float((self.project(point) - point).norm())
-        inside = distance <= _MEMBERSHIP_TOLERANCE * (1.0 + float(point.norm()))
+        # Points that the projection returned are inside only up to its rounding.
+        inside = distance <= math.sqrt(torch.finfo(point.dtype).eps) * (1.0 + float(point.norm()))
         return point.new_tensor(0.0 if inside else math.inf)
 
     def prox(self, point: Tensor, step_size: float) -> Tensor:
@@ -197,7 +195,7 @@ class Simplex(Indicator):
         descending = point.sort(descending=True).values
         counts = torch.arange(1, point.numel() + 1, dtype=point.dtype, device=point.device)
         thresholds = (descending.cumsum(0) - self.total) / counts
-        last = int((descending > thresholds).sum()) - 1
+        last = max(int((descending > thresholds).sum()) - 1, 0)
         return (point - thresholds[last]).clamp(min=0.0)
 
 
@@ -217,8 +215,8 @@ class L1Ball(Indicator):
 class NormCone(Indicator):
     """`|b|_norm <= t` for `x = (b, t)`, the bound `t` being the last coordinate.
 
-    `weight` is that of `b` in the metric `weight |b - b'|^2 + (t - t')^2` in which the Euclidean cone projects;
-    `weight = 1` is the Euclidean projection. The other two norms project in the Euclidean metric only.
+    `weight` is that of `b` in the metric `weight |b - b'|^2 + (t - t')^2` in which the cone projects; `weight = 1` is
+    the Euclidean projection.
     """
 
     norm: str
@@ -227,8 +225,6 @@ class NormCone(Indicator):
     def __post_init__(self) -> None:
         if self.norm not in ("l1", "l2", "linf"):
             raise DrobenchError(f"NormCone.norm must be l1, l2 or linf; found {self.norm!r}.")
-        if self.norm != "l2" and self.weight != 1.0:
-            raise DrobenchError(f"NormCone with norm {self.norm} has no weighted projection; found {self.weight}.")
 
     def project(self, point: Tensor) -> Tensor:
         inner, bound = point[:-1], point[-1]
@@ -243,33 +239,94 @@ class NormCone(Indicator):
         if bool(norm <= bound):
             return point
         size = ((self.weight * norm + bound) / (self.weight + 1.0)).clamp(min=0.0)
+        if bool(size == 0):
+            return torch.zeros_like(point)
         return torch.cat([inner * (size / norm), size[None]])
 
     def _project_l1(self, point: Tensor, inner: Tensor, bound: Tensor) -> Tensor:
         magnitudes = inner.abs()
         if bool(magnitudes.sum() <= bound):
             return point
-        if bool(magnitudes.max() <= -bound):
+        if bool(self.weight * magnitudes.max() <= -bound):
             return torch.zeros_like(point)
-        thresholds, last = _breakpoint(magnitudes, -bound)
-        threshold = thresholds[last]
+        threshold = _breakpoint(magnitudes, -bound, self.weight)
         shrunk = inner.sign() * (magnitudes - threshold).clamp(min=0.0)
-        return torch.cat([shrunk, (bound + threshold)[None]])
+        return torch.cat([shrunk, (bound + self.weight * threshold)[None]])
 
     def _project_largest(self, point: Tensor, inner: Tensor, bound: Tensor) -> Tensor:
         magnitudes = inner.abs()
         if bool(magnitudes.max() <= bound):
             return point
-        if bool(magnitudes.sum() <= -bound):
+        if bool(self.weight * magnitudes.sum() <= -bound):
             return torch.zeros_like(point)
-        sizes, last = _breakpoint(magnitudes, bound)
-        size = sizes[last].clamp(min=0.0)
+        size = _breakpoint(magnitudes, bound / self.weight, 1.0 / self.weight).clamp(min=0.0)
         return torch.cat([torch.minimum(torch.maximum(inner, -size), size), size[None]])
 
 
-def _breakpoint(magnitudes: Tensor, offset: Tensor) -> tuple[Tensor, int]:
-    """Return the candidates `(cumsum(u)_k + offset) / (k + 1)`, `u` descending, and the last `k` with `u_k` above."""
+def _breakpoint(magnitudes: Tensor, offset: Tensor, extra: float) -> Tensor:
+    """Return `(cumsum(u)_k + offset) / (k + extra)`, `u` descending, for the last `k` with `u_k` not below it."""
     descending = magnitudes.sort(descending=True).values
     counts = torch.arange(1, magnitudes.numel() + 1, dtype=magnitudes.dtype, device=magnitudes.device)
-    candidates = (descending.cumsum(0) + offset) / (counts + 1.0)
-    return candidates, max(int((descending >= candidates).sum()) - 1, 0)
+    candidates = (descending.cumsum(0) + offset) / (counts + extra)
+    return candidates[max(int((descending >= candidates).sum()) - 1, 0)]
+
+
+@dataclass(frozen=True, eq=False)
+class RegularizedCone(Regularizer):
+    """`r(b, t) = slope t + (l2 / 2) |b|^2` on the cone `|b|_norm <= t`, for `x = (b, free coordinates, t)`.
+
+    The quadratic part shrinks `b` and gives it the weight `1 + step l2` in the metric of the projection.
+    """
+
+    norm: str
+    slope: float
+    l2: float = 0.0
+    free: int = 0
+    """Coordinates in front of `t` that take no part in the cone."""
+
+    @property
+    def is_indicator(self) -> bool:
+        """True: the proximal map projects on the cone."""
+        return True
+
+    def value(self, point: Tensor) -> Tensor:
+        inside = NormCone(self.norm).value(self._in_cone(point))
+        return self.slope * point[-1] + 0.5 * self.l2 * point[:-1].square().sum() + inside
+
+    def prox(self, point: Tensor, step_size: float) -> Tensor:
+        weight = 1.0 + step_size * self.l2
+        moved = torch.cat([point[:-1] / weight, point[-1:] - step_size * self.slope])
+        projected = NormCone(self.norm, weight).project(self._in_cone(moved))
+        return torch.cat([projected[:-1], moved[moved.numel() - 1 - self.free : -1], projected[-1:]])
+
+    def _in_cone(self, point: Tensor) -> Tensor:
+        return torch.cat([point[: point.numel() - 1 - self.free], point[-1:]]) if self.free else point
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks(Regularizer):
+    """A sum over consecutive blocks of coordinates: the first `split` belong to `first`, the others to `second`."""
+
+    split: int
+    first: Regularizer
+    second: Regularizer
+
+    @property
+    def strong_convexity(self) -> float:
+        """The smaller of the two."""
+        return min(self.first.strong_convexity, self.second.strong_convexity)
+
+    @property
+    def is_indicator(self) -> bool:
+        """Whether either part projects."""
+        return self.first.is_indicator or self.second.is_indicator
+
+    def value(self, point: Tensor) -> Tensor:
+        return self.first.value(point[: self.split]) + self.second.value(point[self.split :])
+
+    def prox(self, point: Tensor, step_size: float) -> Tensor:
+        parts = [self.first.prox(point[: self.split], step_size), self.second.prox(point[self.split :], step_size)]
+        return torch.cat(parts)
+
+    def gradient(self, point: Tensor) -> Tensor:
+        return torch.cat([self.first.gradient(point[: self.split]), self.second.gradient(point[self.split :])])

@@ -16,6 +16,21 @@ class SplitScore:
     extra: dict[str, float] = field(default_factory=dict)
 
 
+def classification_errors(scores: Tensor, labels: Tensor) -> Tensor:
+    """Return the 0-1 loss of each row for class numbers; of several best scores each counts as an equal chance.
+
+    With one score per row, `(rows,)`, this is `binary_errors`; with one per class, `(rows, classes)`, a tie of `k`
+    best scores that includes the right class costs `1 - 1/k`.
+    """
+    if scores.dim() == 1:
+        return binary_errors(scores, (2 * labels - 1).to(scores.dtype))
+    best = (scores == scores.max(dim=-1, keepdim=True).values).to(scores.dtype)
+    right = best.gather(1, labels[:, None])[:, 0]
+    errors = 1.0 - right / best.sum(dim=-1).clamp(min=1.0)
+    errors[~scores.isfinite().all(dim=-1)] = 1.0
+    return errors
+
+
 def binary_errors(scores: Tensor, signs: Tensor) -> Tensor:
     """Return the 0-1 loss of each row for labels ±1: 1/2 on a tie, 1 where the score is not finite."""
     margins = scores * signs

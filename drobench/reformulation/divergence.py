@@ -1,24 +1,51 @@
-"""Divergence penalties as composites.
+"""Divergence penalties and balls as composites.
 
-KL: `max over p of sum p_i f_i - gamma KL(p || 1/m) = gamma ln mean exp(f_i / gamma)`. With a shift `c`,
+KL penalty: `max over p of sum p_i f_i - gamma KL(p || 1/m) = gamma ln mean exp(f_i / gamma)`. With a shift `c`,
 `g_i = exp((f_i - c) / gamma)` and `f(y) = gamma ln(y) + c`; there is no `h`. Value, Jacobian and their recursive
 estimates at two shifts differ by one factor, so the direction `f'(y) z = gamma z / y` does not depend on the shift.
+
+The other reductions add at most one scalar variable, which is minimised along with the parameters:
+
+    KL ball        t radius + t ln mean exp(f_i / t)                        g = (exp((f - c) / t), t), f = y2 ln y1 + c
+    chi2 variance  mean f + Var f / (2 gamma)                               h = f + (f - a)^2 / (2 gamma), g = f
+    chi2 penalty   e - gamma / 2 + mean (f_i - e + gamma)_+^2 / (2 gamma)   h only
+    chi2 ball      e + sqrt((1 + 2 radius) mean (f_i - e)_+^2)              g = (f - e)_+^2, f(y) = sqrt(..(y + delta))
+    CVaR           e + mean (f_i - e)_+ / level                             h only, hinge smoothed by softplus
 """
 
 import math
+from abc import abstractmethod
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from drobench.objective.ambiguity_sets import KLPenalty
-from drobench.objective.composite import Composite, LossComposite, LossTerms, LossTransform
+from drobench.objective.ambiguity_sets import (
+    AmbiguitySet,
+    Chi2Ball,
+    Chi2Penalty,
+    Chi2Variance,
+    CVaR,
+    KLBall,
+    KLPenalty,
+)
+from drobench.objective.composite import (
+    Composite,
+    DualTerms,
+    DualTransform,
+    LiftedComposite,
+    LossComposite,
+    LossTerms,
+    LossTransform,
+)
 from drobench.objective.forms import RobustRisk
-from drobench.objective.outer_functions import ScaledLog
+from drobench.objective.losses import Losses, smooth_hinge
+from drobench.objective.outer_functions import NegativeSquare, NoOuter, Perspective, ScaledLog, SmoothedRoot
+from drobench.objective.regularizers import Affine, Blocks, Box, Regularizer, Zero
 from drobench.reformulation.reformulation import Reformulation, ReformulationConfig
 
 # exp overflows at 88 in float32 and at 709 in float64; sums and products of the results need room above.
-_LARGEST_EXPONENT = {torch.float32: 60.0, torch.float64: 500.0}
+LARGEST_EXPONENT = {torch.float32: 60.0, torch.float64: 500.0}
 
 
 class ExponentialTilt(LossTransform):
@@ -36,7 +63,7 @@ class ExponentialTilt(LossTransform):
             shift = self.best_shift(losses[0])
         exponents = (losses - shift) / self.gamma
         # An empty part of a draw (more processes than rows) has no largest element.
-        if losses.shape[1] and float(largest := exponents.max()) > _LARGEST_EXPONENT[losses.dtype]:
+        if losses.shape[1] and float(largest := exponents.max()) > LARGEST_EXPONENT[losses.dtype]:
             shift = shift + self.gamma * largest
             exponents = exponents - largest
         inner = exponents.exp()[:, None]
@@ -63,3 +90,222 @@ class KLToComposite(Reformulation):
         assert isinstance(form.ambiguity, KLPenalty)
         gamma = form.ambiguity.gamma
         return LossComposite(form.losses, ExponentialTilt(gamma), ScaledLog(gamma), form.regularizer)
+
+
+class VarianceTerms(LossTransform):
+    """`h_i = f_i + (f_i - centre)^2 / (2 gamma)`, `g_i = f_i`."""
+
+    outputs = 1
+    has_losses = True
+
+    def __init__(self, gamma: float, centre: float) -> None:
+        self.gamma = gamma
+        self.centre = centre
+
+    def apply(self, losses: Tensor, shift: Tensor | None) -> LossTerms:
+        distance = (losses - self.centre) / self.gamma
+        loss = losses + 0.5 * distance * (losses - self.centre)
+        inner = losses[:, None]
+        return LossTerms(inner, torch.ones_like(inner), loss, 1.0 + distance, losses.new_zeros(()))
+
+
+class Chi2VarianceToComposite(Reformulation):
+    """Mean plus variance; equivalent, same variables."""
+
+    name = "chi2_variance"
+    produces = Composite
+
+    def accepts(self, form: Any) -> bool:
+        return isinstance(form, RobustRisk) and isinstance(form.ambiguity, Chi2Variance)
+
+    def apply(self, form: RobustRisk, options: ReformulationConfig) -> Composite:
+        assert isinstance(form.ambiguity, Chi2Variance)
+        gamma = form.ambiguity.gamma
+        # Any constant is right; one near the losses keeps the two squares from cancelling.
+        centre = float(form.losses.values(form.losses.origin()).mean())
+        outer = NegativeSquare(gamma, centre)
+        return LossComposite(form.losses, VarianceTerms(gamma, centre), outer, form.regularizer)
+
+
+class LiftedDivergence(Reformulation):
+    """A divergence whose dual has one scalar variable: `(x, u)` instead of `x`; recovering forgets `u`."""
+
+    produces = Composite
+    ambiguity: type[AmbiguitySet]
+
+    def accepts(self, form: Any) -> bool:
+        return isinstance(form, RobustRisk) and isinstance(form.ambiguity, self.ambiguity)
+
+    def apply(self, form: RobustRisk, options: ReformulationConfig) -> Composite:
+        self.form = form
+        return self.lifted(form.losses, form.ambiguity, form.regularizer, options)
+
+    @abstractmethod
+    def lifted(
+        self, losses: Losses, ambiguity: Any, regularizer: Regularizer, options: ReformulationConfig
+    ) -> LiftedComposite:
+        """Return the composite over `(x, u)`."""
+
+    @abstractmethod
+    def first_dual(self, losses: Tensor) -> float:
+        """Return a good start for `u`, given the losses at the start."""
+
+    def lift(self, point: Tensor) -> Tensor:
+        dual = self.first_dual(self.form.losses.values(point))
+        return torch.cat([point, point.new_tensor([dual])])
+
+    def recover(self, point: Tensor) -> Tensor:
+        return point[: self.form.dimension]
+
+
+class Chi2PenaltyTerms(DualTransform):
+    """`h_i = (f_i - e + gamma)_+^2 / (2 gamma) - gamma / 2`."""
+
+    outputs = 0
+    has_losses = True
+    duals = 1
+
+    def __init__(self, gamma: float) -> None:
+        self.gamma = gamma
+
+    def apply(self, losses: Tensor, duals: Tensor, shift: Tensor | None) -> DualTerms:
+        excess = (losses - duals + self.gamma).clamp(min=0.0)
+        slope = excess / self.gamma
+        terms = LossTerms(None, None, 0.5 * slope * excess - 0.5 * self.gamma, slope, losses.new_zeros(()))
+        return DualTerms(terms, None, -slope[:, None])
+
+
+class Chi2PenaltyToComposite(LiftedDivergence):
+    """Exact chi-square penalty, weights kept non-negative; equivalent."""
+
+    name = "chi2_penalty"
+    ambiguity = Chi2Penalty
+
+    def lifted(
+        self, losses: Losses, ambiguity: Chi2Penalty, regularizer: Regularizer, options: ReformulationConfig
+    ) -> LiftedComposite:
+        parts = Blocks(losses.dimension, regularizer, _slope_one(losses))
+        return LiftedComposite(losses, Chi2PenaltyTerms(ambiguity.gamma), NoOuter(), parts)
+
+    def first_dual(self, losses: Tensor) -> float:
+        assert isinstance(self.form.ambiguity, Chi2Penalty)
+        return float(self.form.ambiguity.threshold(losses))
+
+
+class Chi2BallTerms(DualTransform):
+    """`g_i = (f_i - e)_+^2`."""
+
+    outputs = 1
+    has_losses = False
+    duals = 1
+
+    def apply(self, losses: Tensor, duals: Tensor, shift: Tensor | None) -> DualTerms:
+        excess = (losses - duals).clamp(min=0.0)[:, None]
+        terms = LossTerms(excess.square(), 2.0 * excess, None, None, losses.new_zeros(()), inner_is_positive=True)
+        return DualTerms(terms, -2.0 * excess[:, :, None], None)
+
+
+class Chi2BallToComposite(LiftedDivergence):
+    """Chi-square ball, its root smoothed by `delta = gamma^2`: the value is at most `sqrt(1 + 2 radius) gamma` high.
+
+    Where all losses are equal the root has its kink, hence the stages.
+    """
+
+    name = "chi2_ball"
+    ambiguity = Chi2Ball
+    default_widths = (1.0, 0.3, 0.1, 0.03, 0.01)
+
+    def lifted(
+        self, losses: Losses, ambiguity: Chi2Ball, regularizer: Regularizer, options: ReformulationConfig
+    ) -> LiftedComposite:
+        width = options.width(self.default_widths[-1])
+        outer = SmoothedRoot(1.0 + 2.0 * ambiguity.radius, width * width)
+        parts = Blocks(losses.dimension, regularizer, _slope_one(losses))
+        return LiftedComposite(losses, Chi2BallTerms(), outer, parts)
+
+    def first_dual(self, losses: Tensor) -> float:
+        return float(losses.mean())
+
+
+class CVaRTerms(DualTransform):
+    """`h_i = width softplus((f_i - e) / width) / level`."""
+
+    outputs = 0
+    has_losses = True
+    duals = 1
+
+    def __init__(self, level: float, width: float) -> None:
+        self.level = level
+        self.width = width
+
+    def apply(self, losses: Tensor, duals: Tensor, shift: Tensor | None) -> DualTerms:
+        hinge, slope = smooth_hinge(losses - duals, self.width)
+        slope = slope / self.level
+        terms = LossTerms(None, None, hinge / self.level, slope, losses.new_zeros(()))
+        return DualTerms(terms, None, -slope[:, None])
+
+
+class CVaRToComposite(LiftedDivergence):
+    """CVaR with a smoothed hinge of width `gamma`: the value is at most `gamma ln 2 / level` high."""
+
+    name = "cvar"
+    ambiguity = CVaR
+    default_widths = (0.1, 0.03, 0.01, 0.003, 0.001)
+
+    def lifted(
+        self, losses: Losses, ambiguity: CVaR, regularizer: Regularizer, options: ReformulationConfig
+    ) -> LiftedComposite:
+        terms = CVaRTerms(ambiguity.level, options.width(self.default_widths[-1]))
+        return LiftedComposite(losses, terms, NoOuter(), Blocks(losses.dimension, regularizer, _slope_one(losses)))
+
+    def first_dual(self, losses: Tensor) -> float:
+        assert isinstance(self.form.ambiguity, CVaR)
+        return float(torch.quantile(losses, 1.0 - self.form.ambiguity.level))
+
+
+class TemperatureTilt(DualTransform):
+    """`g_i = (exp((f_i - c) / t), t)`."""
+
+    outputs = 2
+    has_losses = False
+    duals = 1
+    uses_shift = True
+
+    def apply(self, losses: Tensor, duals: Tensor, shift: Tensor | None) -> DualTerms:
+        if shift is None:
+            shift = ExponentialTilt(float(duals[0, 0])).best_shift(losses[0])
+        exponents = (losses - shift) / duals
+        powers = exponents.exp()
+        inner = torch.stack([powers, duals.expand_as(losses)], dim=1)
+        slope = torch.stack([powers / duals, torch.zeros_like(powers)], dim=1)
+        by_temperature = torch.stack([-powers * exponents / duals, torch.ones_like(powers)], dim=1)[:, :, None]
+        terms = LossTerms(inner, slope, None, None, shift, inner_is_positive=True)
+        return DualTerms(terms, by_temperature, None)
+
+
+class KLBallToComposite(LiftedDivergence):
+    """KL ball with the temperature as a variable, kept above `gamma`: the value is at most `gamma ln m` high.
+
+    Where all losses are equal, as at the start of a linear model, the best temperature is zero and the curvature there
+    infinite; the bound therefore sinks in stages, and matters only if the final temperature is that small.
+    """
+
+    name = "kl_ball"
+    ambiguity = KLBall
+    default_widths = (1.0, 0.3, 0.1, 0.03, 0.01)
+
+    def lifted(
+        self, losses: Losses, ambiguity: KLBall, regularizer: Regularizer, options: ReformulationConfig
+    ) -> LiftedComposite:
+        lowest = Box(options.width(self.default_widths[-1]), math.inf)
+        temperature = Affine(losses.origin().new_tensor([ambiguity.radius]), base=lowest)
+        parts = Blocks(losses.dimension, regularizer, temperature)
+        return LiftedComposite(losses, TemperatureTilt(), Perspective(), parts)
+
+    def first_dual(self, losses: Tensor) -> float:
+        return self.default_widths[0]
+
+
+def _slope_one(losses: Losses) -> Affine:
+    """`r(e) = e`: the dual variable itself is a term of the objective."""
+    return Affine(losses.origin().new_ones(1), base=Zero())

@@ -3,8 +3,10 @@
 from typing import Any
 
 from drobench.objective.composite import Composite, LossComposite, PlainLosses
-from drobench.objective.forms import FiniteSum, RobustRisk
+from drobench.objective.forms import Constrained, FiniteSum, RobustRisk
+from drobench.objective.losses import LogisticLoss
 from drobench.objective.outer_functions import NoOuter
+from drobench.objective.wasserstein import WassersteinRisk
 from drobench.reformulation.reformulation import Reformulation, ReformulationConfig
 
 
@@ -22,14 +24,18 @@ class FiniteSumToComposite(Reformulation):
 
 
 class DropRobustness(Reformulation):
-    """`sup over Q` becomes the plain mean: a relaxation, so results are scored on the robust problem all the same."""
+    """The adversary, or the constraints, are left out: a relaxation, scored on the original problem all the same."""
 
     name = "drop_robustness"
     produces = FiniteSum
     relaxation = True
 
     def accepts(self, form: Any) -> bool:
-        return isinstance(form, RobustRisk)
+        return isinstance(form, RobustRisk | WassersteinRisk | Constrained)
 
-    def apply(self, form: RobustRisk, options: ReformulationConfig) -> FiniteSum:
+    def apply(self, form: RobustRisk | WassersteinRisk | Constrained, options: ReformulationConfig) -> FiniteSum:
+        if isinstance(form, Constrained):
+            return form.objective
+        if isinstance(form, WassersteinRisk):
+            return FiniteSum(form.margins.with_loss(LogisticLoss()), form.regularizer)
         return FiniteSum(form.losses, form.regularizer)

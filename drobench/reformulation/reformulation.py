@@ -6,6 +6,8 @@ from typing import Any
 
 from torch import Tensor
 
+from drobench.errors import SettingError, require_one_of, require_positive
+
 
 @dataclass
 class ReformulationConfig:
@@ -18,6 +20,32 @@ class ReformulationConfig:
     alpha: float | None = None
     gamma: float | None = None
     continuation: list[float] | None = None
+    stage_passes: float | None = None
+    """Passes spent at each width of a continuation; null: equal shares of `budget.passes`, or 20."""
+    wasserstein: str = "reduced"
+    """`reduced` (two terms per sample, hinge smoothed) or `literal` (2m + 1 smoothed constraints; small m only)."""
+    projection: str = "restoration"
+    """How a solution is made feasible at the end: `restoration`, `euclidean`, `conic` or `none`."""
+
+    def __post_init__(self) -> None:
+        require_positive(self, "alpha", "gamma", "stage_passes")
+        require_one_of(self, "wasserstein", ("reduced", "literal"))
+        require_one_of(self, "projection", ("restoration", "euclidean", "conic", "none"))
+        if self.continuation is not None and (not self.continuation or min(self.continuation) <= 0):
+            raise SettingError(
+                f"ReformulationConfig.continuation must list widths above 0; found {self.continuation}. "
+                "Change `reformulation.continuation=`, e.g. to [0.1,0.03,0.01]."
+            )
+
+    def width(self, default: float) -> float:
+        """Return the smoothing width in force."""
+        return default if self.gamma is None else self.gamma
+
+    def widths(self, defaults: tuple[float, ...]) -> tuple[float, ...]:
+        """Return the widths to pass through: the listed ones, or the one given, or the reformulation's own."""
+        if self.continuation is not None:
+            return tuple(self.continuation)
+        return defaults if self.gamma is None else (self.gamma,)
 
 
 class Reformulation(ABC):
@@ -25,6 +53,8 @@ class Reformulation(ABC):
 
     name: str
     produces: type
+    default_widths: tuple[float, ...] = ()
+    """Smoothing widths to pass through, widest first; empty for an equivalent rewriting."""
     relaxation: bool = False
     """Whether something of the problem is given up, so that an exact solution of the new form may not solve the old."""
 

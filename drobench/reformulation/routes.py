@@ -1,17 +1,37 @@
 """Finding the way from a problem's native form to a form the solver accepts."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from torch import Tensor
 
 from drobench.errors import DrobenchError
-from drobench.reformulation.divergence import KLToComposite
+from drobench.reformulation.constraints import ConstraintsToComposite
+from drobench.reformulation.divergence import (
+    Chi2BallToComposite,
+    Chi2PenaltyToComposite,
+    Chi2VarianceToComposite,
+    CVaRToComposite,
+    KLBallToComposite,
+    KLToComposite,
+)
 from drobench.reformulation.finite_sum import DropRobustness, FiniteSumToComposite
 from drobench.reformulation.reformulation import Reformulation, ReformulationConfig
+from drobench.reformulation.wasserstein import WassersteinToComposite
 
 # Equivalent rewritings come first: a relaxation is taken only when nothing else leads to the solver.
-REFORMULATIONS: tuple[type[Reformulation], ...] = (KLToComposite, FiniteSumToComposite, DropRobustness)
+REFORMULATIONS: tuple[type[Reformulation], ...] = (
+    KLToComposite,
+    KLBallToComposite,
+    Chi2VarianceToComposite,
+    Chi2PenaltyToComposite,
+    Chi2BallToComposite,
+    CVaRToComposite,
+    WassersteinToComposite,
+    ConstraintsToComposite,
+    FiniteSumToComposite,
+    DropRobustness,
+)
 
 
 class NoRouteError(DrobenchError):
@@ -22,8 +42,14 @@ class NoRouteError(DrobenchError):
 class Route:
     """The form a solver works on, and how its points and the problem's translate into each other."""
 
-    form: Any
+    stages: tuple[Any, ...]
+    """The forms to solve one after the other, each from the solution of the one before; most routes have one."""
     steps: tuple[Reformulation, ...] = ()
+
+    @property
+    def form(self) -> Any:
+        """The last form, which is the one that counts."""
+        return self.stages[-1]
 
     @property
     def names(self) -> list[str]:
@@ -49,22 +75,31 @@ class Route:
 
 
 def find_route(native: Any, accepted: tuple[type, ...], options: ReformulationConfig) -> Route:
-    """Return the way from `native` to the first of the `accepted` forms that can be reached.
+    """Return the way from `native` to one of the `accepted` forms.
 
     A form that fits as it is wins; then one equivalent step; then one relaxation.
     """
     if isinstance(native, accepted):
-        return Route(native)
+        return Route((native,))
     usable = [kind() for kind in REFORMULATIONS]
     for relaxed in (False, True):
         for step in usable:
             if step.relaxation == relaxed and issubclass(step.produces, accepted) and step.accepts(native):
-                return Route(step.apply(native, options), (step,))
+                return Route(_stages(step, native, options), (step,))
     reachable = sorted({step.produces.__name__ for step in usable if step.accepts(native)})
     raise NoRouteError(
         f"No way from a {_describe(native)} to a form this solver accepts "
         f"({', '.join(kind.__name__ for kind in accepted)}). From this problem one can reach: "
         f"{', '.join(reachable) or 'nothing'}. Choose a solver that accepts one of these."
+    )
+
+
+def _stages(step: Reformulation, native: Any, options: ReformulationConfig) -> tuple[Any, ...]:
+    if not step.default_widths:
+        return (step.apply(native, options),)
+    return tuple(
+        step.apply(native, replace(options, gamma=width, continuation=None))
+        for width in options.widths(step.default_widths)
     )
 
 

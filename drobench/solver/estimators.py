@@ -40,7 +40,8 @@ def sample(
     """Measure the estimates at `point` on `rows`, at `shift` or, where that would overflow, at a higher one."""
     local = oracle.estimate(point[None], rows, shift)
     if communicator.world_size > 1 and oracle.uses_shift:
-        local = _at_shift(oracle, local, communicator.maximum(local.shift))
+        agreed = communicator.maximum(local.shift)
+        local = _at_shift(oracle, local, agreed) if oracle.rescalable else oracle.estimate(point[None], rows, agreed)
     value, jacobian, loss_value, loss_gradient = _pool(
         oracle,
         communicator,
@@ -76,8 +77,7 @@ def advance(
         agreed,
     )
     guarded = oracle.guard(inner_value, rows, agreed, floor)
-    # NaN equals nothing, so this also refuses estimates that are not finite.
-    return moved, bool((guarded == inner_value).all())
+    return moved, bool(((guarded == inner_value) & inner_value.isfinite()).all())
 
 
 def direction(estimates: Estimates, oracle: CompositeOracle) -> Tensor:

@@ -8,7 +8,7 @@ Decisions are taken from numbers that were reduced over all ranks.
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,7 +39,10 @@ class Task:
 
     problem: Problem
     solver: Solver[Any]
-    build_oracle: Callable[[Shard], Oracle]
+    build_oracles: Sequence[Callable[[Shard], Oracle]]
+    """One per stage of the route; the solver starts each stage from the solution of the one before."""
+    stage_passes: float
+    """Passes spent in each stage but the last."""
     start: Tensor
     """In the solver's variables."""
     recover: Callable[[Tensor], Tensor]
@@ -62,6 +65,7 @@ class SolverModule(pl.LightningModule):
         self.evaluator = Evaluator(task.problem, task.optimum)
         self.report = log
         self.solver_state: Any = None
+        self.stage = 0
         self.steps = 0
         self.evaluations_due = 1
         self.curve: list[dict[str, Any]] = []
@@ -73,8 +77,11 @@ class SolverModule(pl.LightningModule):
     def setup(self, stage: str) -> None:
         """Build what depends on the number of processes, which is known only now."""
         self.communicator: Communicator = ProcessGroup() if self.trainer.world_size > 1 else SingleProcess()
-        self.oracle = self.task.build_oracle(Shard(self.trainer.global_rank, self.trainer.world_size))
+        self.oracle = self._build_oracle()
         self.clock = Clock(self.task.start.device)
+
+    def _build_oracle(self) -> Oracle:
+        return self.task.build_oracles[self.stage](Shard(self.trainer.global_rank, self.trainer.world_size))
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         """Return an optimizer that never moves anything: its steps are Lightning's count."""
@@ -106,8 +113,7 @@ class SolverModule(pl.LightningModule):
         samples, calls, seconds = self._over_ranks(
             self.oracle.counters.sample_calls, self.oracle.counters.oracle_calls, self.clock.seconds["solver"]
         )
-        passes = samples / self.oracle.samples if self.oracle.samples else 0.0
-        return Progress(self.steps, passes, int(calls), seconds)
+        return Progress(self.steps, self.oracle.passes_of(samples, calls - samples), int(calls), seconds)
 
     def _over_ranks(self, samples: float, calls: float, seconds: float) -> tuple[float, float, float]:
         if self.communicator.world_size == 1:
@@ -151,10 +157,14 @@ class SolverModule(pl.LightningModule):
         next_passes = self.evaluations_due * self.task.evaluation.every_passes
         if budget.passes is not None:
             next_passes = min(next_passes, budget.passes)
+        if self.stage < len(self.task.build_oracles) - 1:
+            next_passes = min(next_passes, (self.stage + 1) * self.task.stage_passes)
         last_call = math.inf if budget.oracle_calls is None else float(budget.oracle_calls)
         if self.communicator.world_size > 1:
             last_step = min(last_step, self.steps + self._steps_until(next_passes, last_call))
-        return last_step, next_passes * self.oracle.samples, last_call
+        if self.oracle.samples:
+            return last_step, next_passes * self.oracle.samples, last_call
+        return last_step, math.inf, min(last_call, next_passes * self.oracle.constraints)
 
     def _steps_until(self, passes: float, calls: float) -> int:
         """Return, alike on every rank, about how many steps lead up to the next mark."""
@@ -179,6 +189,21 @@ class SolverModule(pl.LightningModule):
             verdict = self._judge(scores) or verdict
         if verdict is not None:
             self._finish(verdict, progress)
+        elif self._stage_is_over(progress):
+            self._next_stage(point)
+
+    def _stage_is_over(self, progress: Progress) -> bool:
+        last = self.stage == len(self.task.build_oracles) - 1
+        return not last and progress.passes >= (self.stage + 1) * self.task.stage_passes
+
+    def _next_stage(self, point: Tensor) -> None:
+        """Go on with the next, sharper form of the problem; counters and generator go along."""
+        reached = self.oracle.state_dict()
+        self.stage += 1
+        self.oracle = self._build_oracle()
+        self.oracle.load_state_dict(reached)
+        with self.clock.timing("solver"):
+            self.solver_state = self.task.solver.init(point, self.oracle, self.communicator)
 
     def _judge(self, scores: Scores) -> Verdict | None:
         lost = self.budget.lost(scores.objective, self.curve[0]["objective"])
@@ -260,6 +285,7 @@ class SolverModule(pl.LightningModule):
             torch.distributed.all_gather_object(everyone, mine)
         checkpoint["drobench"] = {
             "ranks": everyone,
+            "stage": self.stage,
             "steps": self.steps,
             "evaluations_due": self.evaluations_due,
             "curve": self.curve,
@@ -275,6 +301,8 @@ class SolverModule(pl.LightningModule):
                 f"The checkpoint was written by {len(saved['ranks'])} processes and cannot be continued by "
                 f"{self.communicator.world_size}. Use trainer.devices={len(saved['ranks'])}, or delete the checkpoint."
             )
+        self.stage = saved["stage"]
+        self.oracle = self._build_oracle()
         mine = saved["ranks"][self.communicator.rank]
         self.solver_state = state_from_dict(state_type(self.task.solver), mine["state"])
         self.oracle.load_state_dict(mine["oracle"])

@@ -17,9 +17,9 @@ def drobench_solvers() -> list[SolverEntry]:
 @hookimpl
 def drobench_problems() -> list[ProblemEntry]:
     """Return the problems of this package."""
-    from drobench_plugins.problems import divergence_classification  # noqa: PLC0415
+    from drobench_plugins.problems import divergence_classification, wasserstein_logistic  # noqa: PLC0415
 
-    return [divergence_classification.entry()]
+    return [*divergence_classification.entries(), *wasserstein_logistic.entries()]
 
 
 @hookimpl

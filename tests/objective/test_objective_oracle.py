@@ -487,6 +487,13 @@ class TestState:
             assert torch.equal(one.constraints, other.constraints)
         assert restored.state_dict() == oracle.state_dict()
 
+    def test_a_saved_state_has_no_number_that_other_readers_would_round(self, composite):
+        oracle = CompositeOracle(composite(), 8, START)
+        numbers = []
+        json.loads(json.dumps(oracle.state_dict()), parse_int=lambda text: numbers.append(int(text)))
+        assert numbers
+        assert max(numbers) < 2**63
+
     def test_a_saved_state_is_not_moved_by_what_follows(self, composite, random_points):
         oracle = CompositeOracle(composite(), 8, START)
         state = oracle.state_dict()

@@ -1,6 +1,7 @@
 """Every proximal map against an interior-point solver, hand-made answers and the conditions of optimality."""
 
 import math
+import warnings
 from dataclasses import dataclass
 
 import cvxpy
@@ -11,6 +12,7 @@ import torch
 from drobench.errors import DrobenchError
 from drobench.objective.regularizers import (
     Affine,
+    Blocks,
     Box,
     ElasticNet,
     EuclideanBall,
@@ -18,6 +20,7 @@ from drobench.objective.regularizers import (
     L1Ball,
     NormCone,
     NotDifferentiableError,
+    RegularizedCone,
     Regularizer,
     Simplex,
     Zero,
@@ -26,8 +29,9 @@ from drobench.objective.regularizers import (
 DIMENSION = 6
 SLOPE = torch.tensor([0.7, -1.3, 0.2, 0.0, 2.0, -0.4], dtype=torch.float64)
 STEP_SIZES = (0.3, 1.7)
-# An interior-point solver finds the value to 1e-8, hence the minimiser to about 1e-5.
-SOLVER_ACCURACY = 1e-5
+# An interior-point solver finds the value to about 1e-7, hence the minimiser only to the root of that. Objective values
+# and, for cones, the exact conditions of optimality are compared more sharply.
+SOLVER_ACCURACY = 3e-4
 CVXPY_NORM = {"l1": 1, "l2": 2, "linf": "inf"}
 DUAL_ORDER = {"l1": math.inf, "l2": 2, "linf": 1}
 ORDER = {"l1": 1, "l2": 2, "linf": math.inf}
@@ -48,6 +52,10 @@ def elastic(l1, l2):
 
 def cone(norm):
     return lambda y: [cvxpy.norm(y[:-1], CVXPY_NORM[norm]) <= y[-1]]
+
+
+def sloped(l2):
+    return lambda y: 0.6 * y[-1] + 0.5 * l2 * cvxpy.sum_squares(y[:-1])
 
 
 CASES = {
@@ -72,10 +80,28 @@ CASES = {
     "affine_cone_l1": Case(Affine(SLOPE, 0.5, NormCone("l1")), lambda y: SLOPE.numpy() @ y + 0.5, cone("l1")),
     "affine_cone_l2": Case(Affine(SLOPE, 0.5, NormCone("l2")), lambda y: SLOPE.numpy() @ y + 0.5, cone("l2")),
     "affine_cone_linf": Case(Affine(SLOPE, 0.5, NormCone("linf")), lambda y: SLOPE.numpy() @ y + 0.5, cone("linf")),
+    "regularized_cone_l1": Case(RegularizedCone("l1", 0.6, 1.4), sloped(1.4), cone("l1")),
+    "regularized_cone_l2": Case(RegularizedCone("l2", 0.6, 1.4), sloped(1.4), cone("l2")),
+    "regularized_cone_linf": Case(RegularizedCone("linf", 0.6, 1.4), sloped(1.4), cone("linf")),
+    "cone_without_quadratic": Case(RegularizedCone("l2", 0.6), lambda y: 0.6 * y[-1], cone("l2")),
+    "blocks": Case(
+        Blocks(4, ElasticNet(l1=0.4, l2=0.9), Affine(SLOPE[:2], 0.5, ElasticNet(l2=2.0))),
+        lambda y: elastic(0.4, 0.9)(y[:4]) + SLOPE[:2].numpy() @ y[4:] + 0.5 + elastic(0.0, 2.0)(y[4:]),
+    ),
+    "blocks_with_box": Case(
+        Blocks(4, ElasticNet(l1=0.4), Box(0.25, math.inf)),
+        lambda y: elastic(0.4, 0.0)(y[:4]),
+        lambda y: [y[4:] >= 0.25],
+    ),
 }
 INDICATORS = ["box", "euclidean_ball", "simplex", "simplex_total", "l1_ball", "cone_l1", "cone_l2", "cone_linf"]
-AFFINE_INDICATORS = ["affine_cone_l1", "affine_cone_l2", "affine_cone_linf"]
-WITHOUT_GRADIENT = [*INDICATORS, *AFFINE_INDICATORS, "euclidean_norm"]
+# Functions that are finite on a set only.
+RESTRICTED = [
+    *("affine_cone_l1", "affine_cone_l2", "affine_cone_linf"),
+    *("regularized_cone_l1", "regularized_cone_l2", "regularized_cone_linf", "cone_without_quadratic"),
+    "blocks_with_box",
+]
+CULPRITS = dict.fromkeys(RESTRICTED[:3], "NormCone") | {"blocks_with_box": "Box"}
 
 
 def reference_prox(case, point, step_size, metric=1.0):
@@ -83,8 +109,17 @@ def reference_prox(case, point, step_size, metric=1.0):
     y = cvxpy.Variable(point.numel())
     distance = cvxpy.sum_squares(cvxpy.multiply(np.sqrt(metric) * np.ones(point.numel()), y - point.numpy()))
     problem = cvxpy.Problem(cvxpy.Minimize(step_size * case.value(y) + 0.5 * distance), case.conditions(y))
-    problem.solve(solver="CLARABEL")
+    with warnings.catch_warnings():
+        # At the apex of a cone the solver stops a little short of its own tolerance and says so.
+        warnings.filterwarnings("ignore", message="Solution may be inaccurate")
+        problem.solve(solver="CLARABEL")
     return torch.from_numpy(y.value)
+
+
+def reference_value(case, y):
+    """Return the finite part of `r` at the value of the variable `y`."""
+    value = case.value(y)
+    return value if isinstance(value, float) else float(value.value)
 
 
 def cone_points(norm, random_points, weight=1.0):
@@ -109,13 +144,18 @@ def cone_points(norm, random_points, weight=1.0):
 @pytest.mark.parametrize("step_size", STEP_SIZES)
 @pytest.mark.parametrize("name", CASES)
 def test_the_proximal_map_is_that_of_an_interior_point_solver(name, step_size, random_points):
-    case = CASES[name]
+    case, y = CASES[name], cvxpy.Variable(DIMENSION)
     for seed in range(4):
         point = random_points(seed, DIMENSION) * (0.2, 1.0, 3.0, 10.0)[seed]
         before = point.clone()
         found = case.regularizer.prox(point, step_size)
-        torch.testing.assert_close(found, reference_prox(case, point, step_size), rtol=0, atol=SOLVER_ACCURACY)
+        expected = reference_prox(case, point, step_size)
+        torch.testing.assert_close(found, expected, rtol=0, atol=SOLVER_ACCURACY)
         assert torch.equal(point, before)
+        y.value = expected.numpy()
+        theirs = step_size * reference_value(case, y) + 0.5 * float((expected - point).square().sum())
+        ours = step_size * float(case.regularizer.value(found)) + 0.5 * float((found - point).square().sum())
+        assert ours <= theirs + 1e-6 * (1.0 + abs(theirs))
         assert found.shape == point.shape
         assert found.dtype == point.dtype
 
@@ -135,16 +175,18 @@ def test_cones_project_from_inside_outside_and_the_polar_cone(norm, random_point
             assert not torch.allclose(found, point), label
 
 
-@pytest.mark.parametrize("weight", [1.0, 0.2, 3.5])
-def test_the_euclidean_cone_projects_in_its_metric(weight, random_points):
+@pytest.mark.parametrize("norm", ["l1", "l2", "linf"])
+@pytest.mark.parametrize("weight", [0.2, 3.5])
+def test_cones_project_in_their_metric(norm, weight, random_points):
     metric = np.array([weight] * (DIMENSION - 1) + [1.0])
-    for label, point in cone_points("l2", random_points, weight).items():
-        found = NormCone("l2", weight).project(point)
-        expected = reference_prox(CASES["cone_l2"], point, 1.0, metric)
+    for label, point in cone_points(norm, random_points, weight).items():
+        found = NormCone(norm, weight).project(point)
+        expected = reference_prox(CASES[f"cone_{norm}"], point, 1.0, metric)
         torch.testing.assert_close(found, expected, rtol=0, atol=SOLVER_ACCURACY, msg=label)
 
 
-@pytest.mark.parametrize(("norm", "weight"), [("l1", 1.0), ("l2", 1.0), ("linf", 1.0), ("l2", 0.2), ("l2", 3.5)])
+@pytest.mark.parametrize("norm", ["l1", "l2", "linf"])
+@pytest.mark.parametrize("weight", [1.0, 0.2, 3.5])
 def test_cone_projections_obey_the_conditions_of_moreau(norm, weight, random_points):
     metric = torch.tensor([weight] * (DIMENSION - 1) + [1.0], dtype=torch.float64)
     for label, point in cone_points(norm, random_points, weight).items():
@@ -229,13 +271,14 @@ def test_the_proximal_map_contracts_by_the_strong_convexity(name, step_size, ran
 def test_strong_convexity_is_the_quadratic_weight():
     assert ElasticNet(l1=0.4, l2=2.5).strong_convexity == 2.5
     assert Affine(SLOPE, 1.0, ElasticNet(l2=0.9)).strong_convexity == 0.9
-    others = set(CASES) - {"l2", "elastic_net", "affine_elastic_net"}
+    assert CASES["blocks"].regularizer.strong_convexity == 0.9
+    others = set(CASES) - {"l2", "elastic_net", "affine_elastic_net", "blocks"}
     assert {name: CASES[name].regularizer.strong_convexity for name in others} == dict.fromkeys(others, 0.0)
 
 
 def test_only_sets_and_functions_on_top_of_sets_are_projections():
     projecting = {name for name, case in CASES.items() if case.regularizer.is_indicator}
-    assert projecting == {*INDICATORS, *AFFINE_INDICATORS}
+    assert projecting == {*INDICATORS, *RESTRICTED}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -244,15 +287,13 @@ def test_values_are_those_of_the_formula(name, random_points):
     inside = case.regularizer.prox(random_points(5, DIMENSION), 0.4)
     y = cvxpy.Variable(DIMENSION)
     y.value = inside.numpy()
-    formula = case.value(y)
-    expected = formula if isinstance(formula, float) else float(formula.value)
     found = case.regularizer.value(inside)
     assert found.shape == ()
     assert found.dtype == torch.float64
-    assert float(found) == pytest.approx(expected, rel=1e-13, abs=1e-15)
+    assert float(found) == pytest.approx(reference_value(case, y), rel=1e-13, abs=1e-15)
 
 
-@pytest.mark.parametrize("name", [*INDICATORS, *AFFINE_INDICATORS])
+@pytest.mark.parametrize("name", [*INDICATORS, *RESTRICTED])
 def test_indicators_are_infinite_outside_their_set(name):
     outside = torch.tensor([3.0, -2.0, 1.0, 0.5, 0.1, -0.2], dtype=torch.float64)
     assert float(CASES[name].regularizer.value(outside)) == math.inf
@@ -312,7 +353,9 @@ def test_the_euclidean_norm_shrinks_short_vectors_to_zero():
     assert EuclideanNorm(1.0).prox(torch.zeros(2, dtype=torch.float64), 0.25).tolist() == [0.0, 0.0]
 
 
-@pytest.mark.parametrize("name", ["zero", "l1", "l2", "elastic_net", "no_weights", "affine", "affine_elastic_net"])
+@pytest.mark.parametrize(
+    "name", ["zero", "l1", "l2", "elastic_net", "no_weights", "affine", "affine_elastic_net", "blocks"]
+)
 def test_gradients_are_finite_differences_of_the_value(name, random_points):
     regularizer = CASES[name].regularizer
     width = 1e-6
@@ -331,10 +374,10 @@ def test_the_subgradient_at_a_kink_is_zero_there():
     assert ElasticNet(l1=3.0, l2=0.5).gradient(point).tolist() == [0.0, -4.0]
 
 
-@pytest.mark.parametrize("name", WITHOUT_GRADIENT)
+@pytest.mark.parametrize("name", [*INDICATORS, *RESTRICTED, "euclidean_norm"])
 def test_a_function_without_gradient_says_so(name):
     regularizer = CASES[name].regularizer
-    culprit = type(regularizer.base if isinstance(regularizer, Affine) else regularizer).__name__
+    culprit = CULPRITS.get(name, type(regularizer).__name__)
     with pytest.raises(NotDifferentiableError, match=f"{culprit}.*proximal"):
         regularizer.gradient(torch.zeros(DIMENSION, dtype=torch.float64))
 
@@ -343,7 +386,7 @@ def test_the_missing_gradient_is_an_error_for_people():
     assert issubclass(NotDifferentiableError, DrobenchError)
 
 
-@pytest.mark.parametrize(("norm", "weight"), [("l3", 1.0), ("L2", 1.0), ("l1", 2.0), ("linf", 0.5)])
-def test_impossible_cones_are_refused(norm, weight):
-    with pytest.raises(DrobenchError, match="NormCone"):
-        NormCone(norm, weight)
+@pytest.mark.parametrize("norm", ["l3", "L2", ""])
+def test_unknown_norms_are_refused(norm):
+    with pytest.raises(DrobenchError, match=r"NormCone\.norm must be l1, l2 or linf"):
+        NormCone(norm)

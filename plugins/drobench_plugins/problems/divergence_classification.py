@@ -1,103 +1,161 @@
 """Distributionally robust classification: the adversary reweights samples, at a price or within a ball.
 
-`kl_classification` minimises `r(x) + max over p of sum p_i f_i(x) - gamma KL(p || 1/m)`, that is
-`r(x) + gamma ln mean exp(f_i(x) / gamma)`, with `r(x) = l1 |x|_1 + (l2 / 2) |x|_2^2` on all parameters.
+All three problems minimise `r(x) + worst case of the losses f_i(x)`, with `r(x) = l1 |x|_1 + (l2 / 2) |x|_2^2` on all
+parameters and the worst case over weights `p` of the samples:
+
+    kl_classification    penalty: sum p f - gamma KL(p || 1/m);  ball: KL(p || 1/m) <= radius
+    chi2_classification  variance: mean f + Var f / (2 gamma);  exact: the same with p >= 0;  ball: D(p) <= radius
+    cvar_classification  mean of the worst share `level` of the losses
+
+where `D(p) = (m / 2) sum (p_i - 1/m)^2`.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
-import torch
 from torch import Tensor
 
-from drobench.data.dataset import Dataset, Split
-from drobench.errors import require_non_negative, require_one_of, require_positive
-from drobench.objective.ambiguity_sets import AmbiguitySet, KLPenalty
+from drobench.data.dataset import Dataset
+from drobench.errors import SettingError, require_non_negative, require_one_of, require_positive
+from drobench.objective.ambiguity_sets import (
+    AmbiguitySet,
+    Chi2Ball,
+    Chi2Penalty,
+    Chi2Variance,
+    CVaR,
+    KLBall,
+    KLPenalty,
+)
 from drobench.objective.forms import RobustRisk
-from drobench.objective.losses import LogisticLoss, MarginLoss, SigmoidLoss
-from drobench.objective.predictor import ModelConfig, build_predictor
+from drobench.objective.predictor import ModelConfig
 from drobench.objective.regularizers import ElasticNet
-from drobench.problem.metrics import SplitScore, binary_errors
-from drobench.problem.problem import Problem
 from drobench.registry import ProblemEntry
-
-_LOSSES: dict[str, type[MarginLoss]] = {"logistic": LogisticLoss, "sigmoid": SigmoidLoss}
+from drobench_plugins.problems.classification import LOSSES, Classification
 
 
 @dataclass
-class KLClassificationConfig:
-    """Settings of KL-robust classification."""
+class RobustConfig:
+    """Settings that the robust classification problems share."""
 
-    gamma: float = 1.0
-    """Price of the adversary's divergence: large is close to plain risk, small close to the worst sample."""
     l1: float = 0.0
     l2: float = 1e-3
     loss: str = "logistic"
-    """`logistic`, or `sigmoid` (bounded, not convex)."""
+    """`logistic` (cross entropy for more than two classes), or `sigmoid` (bounded, not convex, two classes)."""
 
     def __post_init__(self) -> None:
-        require_positive(self, "gamma")
         require_non_negative(self, "l1", "l2")
-        require_one_of(self, "loss", tuple(_LOSSES))
+        require_one_of(self, "loss", LOSSES)
 
 
-class DivergenceClassification(Problem):
-    """Binary classification under an adversary that reweights the training samples."""
+@dataclass
+class KLClassificationConfig(RobustConfig):
+    """Settings of KL-robust classification."""
+
+    variant: str = "penalty"
+    """`penalty` (uses gamma) or `ball` (uses radius)."""
+    gamma: float = 1.0
+    """Price of the adversary's divergence: large is close to plain risk, small close to the worst sample."""
+    radius: float = 0.1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_one_of(self, "variant", ("penalty", "ball"))
+        require_positive(self, "gamma")
+        require_non_negative(self, "radius")
+
+    def ambiguity(self) -> AmbiguitySet:
+        """Return the adversary."""
+        return KLPenalty(self.gamma) if self.variant == "penalty" else KLBall(self.radius)
+
+
+@dataclass
+class Chi2ClassificationConfig(RobustConfig):
+    """Settings of chi-square-robust classification."""
+
+    variant: str = "variance"
+    """`variance` (weights may be negative, not convex in general), `exact` or `ball` (uses radius)."""
+    gamma: float = 1.0
+    radius: float = 0.5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_one_of(self, "variant", ("variance", "exact", "ball"))
+        require_positive(self, "gamma")
+        require_non_negative(self, "radius")
+
+    def ambiguity(self) -> AmbiguitySet:
+        """Return the adversary."""
+        if self.variant == "variance":
+            return Chi2Variance(self.gamma)
+        return Chi2Penalty(self.gamma) if self.variant == "exact" else Chi2Ball(self.radius)
+
+
+@dataclass
+class CVaRClassificationConfig(RobustConfig):
+    """Settings of tail-risk classification."""
+
+    level: float = 0.1
+    """Share of the worst samples that counts; 1 is the plain mean."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0.0 < self.level <= 1.0:
+            raise SettingError(
+                f"CVaRClassificationConfig.level must be in (0, 1]; found {self.level}. Change `level=`."
+            )
+
+    def ambiguity(self) -> AmbiguitySet:
+        """Return the adversary."""
+        return CVaR(self.level)
+
+
+class DivergenceClassification(Classification):
+    """Classification under an adversary that reweights the training samples."""
 
     form: RobustRisk
 
-    def __init__(
-        self,
-        dataset: Dataset,
-        model: ModelConfig,
-        ambiguity: AmbiguitySet,
-        loss: MarginLoss,
-        regularizer: ElasticNet,
-    ) -> None:
-        self.dataset = dataset
-        self.loss = loss
-        train = dataset.train
-        self.predictor = build_predictor(model, train.features.shape[1])
-        losses = self.predictor.losses(train.features, _signs(train), loss)
-        self.form = RobustRisk(losses, ambiguity, regularizer)
-        self.splits = {"train": train, "validation": dataset.validation, "test": dataset.test}
+    def __init__(self, config: Any, dataset: Dataset, model: ModelConfig) -> None:
+        if config.loss == "sigmoid" and dataset.classes != 2:
+            raise SettingError(
+                f"problem.loss=sigmoid needs two classes; dataset {dataset.name!r} has {dataset.classes}."
+            )
+        super().__init__(dataset, model, config.loss)
+        self.form = RobustRisk(self.training_losses(), config.ambiguity(), ElasticNet(config.l1, config.l2))
 
-    def score(self, point: Tensor, split: str) -> SplitScore | None:
-        rows = self.splits[split]
-        if rows is None:
-            return None
-        with torch.no_grad():
-            scores = self.predictor.scores(point, rows.features)
-            signs = _signs(rows)
-            losses, _ = self.loss.value_and_slope(scores, signs)
-            errors = binary_errors(scores, signs)
-            by_class = [errors[rows.labels == label].mean() for label in rows.labels.unique()]
-            extra = {
-                "average_risk": float(losses.mean()),
-                "worst_case_risk": float(self.form.ambiguity.worst_case(losses)),
-                "worst_class_error": float(torch.stack(by_class).max()),
-            }
-            return SplitScore(error=float(errors.mean()), extra=extra)
+    def worst_case(self, losses: Tensor) -> Tensor:
+        return self.form.ambiguity.worst_case(losses)
 
 
-def _signs(split: Split) -> Tensor:
-    return (2 * split.labels - 1).to(split.features.dtype)
-
-
-def build_kl_classification(
-    config: KLClassificationConfig, dataset: Dataset, model: ModelConfig
-) -> DivergenceClassification:
-    """Return the problem that `config` describes on `dataset`."""
-    regularizer = ElasticNet(config.l1, config.l2)
-    return DivergenceClassification(dataset, model, KLPenalty(config.gamma), _LOSSES[config.loss](), regularizer)
-
-
-def entry() -> ProblemEntry:
-    """Return the catalogue entry."""
-    return ProblemEntry(
-        name="kl_classification",
-        summary="Binary classification, robust to reweightings of the samples at a KL price.",
-        reference="Haddadpour, Kamani, Mahdavi, Karbasi (ICLR 2022), KL-regularised DRO",
-        config=KLClassificationConfig,
-        factory=build_kl_classification,
-        needs=frozenset({"binary_labels"}),
-    )
+def entries() -> list[ProblemEntry]:
+    """Return the catalogue entries."""
+    paper = "Haddadpour, Kamani, Mahdavi, Karbasi (ICLR 2022)"
+    return [
+        ProblemEntry(
+            name=name,
+            summary=summary,
+            reference=reference,
+            config=config,
+            factory=DivergenceClassification,
+            needs=frozenset({"labels"}),
+        )
+        for name, summary, reference, config in (
+            (
+                "kl_classification",
+                "Classification, robust to reweightings at a KL price or within a KL ball.",
+                paper,
+                KLClassificationConfig,
+            ),
+            (
+                "chi2_classification",
+                "Classification, robust to reweightings at a chi-square price or within a ball.",
+                f"{paper}; Namkoong, Duchi (NeurIPS 2016, 2017)",
+                Chi2ClassificationConfig,
+            ),
+            (
+                "cvar_classification",
+                "Classification by the mean of the worst share of the losses.",
+                "Rockafellar, Uryasev (2000); Levy, Carmon, Duchi, Sidford (NeurIPS 2020)",
+                CVaRClassificationConfig,
+            ),
+        )
+    ]

@@ -45,10 +45,13 @@ class Data(NamedTuple):
     def losses(self) -> LinearMarginLosses:
         return LinearMarginLosses(self.rows, self.signs, LogisticLoss())
 
+    def robust(self, gamma: float, regularizer: Regularizer | None = None) -> RobustRisk:
+        """Return the KL-robust logistic risk."""
+        return RobustRisk(self.losses, KLPenalty(gamma), regularizer or ElasticNet(l2=1e-2))
+
     def kl(self, gamma: float, regularizer: Regularizer | None = None) -> Composite:
-        """Return the KL-robust logistic risk as a composite."""
-        form = RobustRisk(self.losses, KLPenalty(gamma), regularizer or ElasticNet(l2=1e-2))
-        return find_route(form, (Composite,), ReformulationConfig()).form
+        """Return the same as a composite."""
+        return find_route(self.robust(gamma, regularizer), (Composite,), ReformulationConfig()).form
 
     def oracle(self, gamma: float, seed: int, regularizer: Regularizer | None = None) -> CompositeOracle:
         return CompositeOracle(self.kl(gamma, regularizer), seed, self.start)

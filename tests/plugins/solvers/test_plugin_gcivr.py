@@ -155,6 +155,9 @@ class Raised(Losses):
         self.base, self.constant = base, constant
         self.samples, self.dimension, self.convex = base.samples, base.dimension, base.convex
 
+    def origin(self):
+        return self.base.origin()
+
     def linearize(self, points, index):
         values, pullback = self.base.linearize(points, index)
         return values + self.constant, pullback

@@ -27,13 +27,17 @@ def too_large(data, factor: float) -> float:
     return factor / data.numpy().curvature(np.zeros(5), GAMMA)
 
 
-def gap(data, point: torch.Tensor) -> float:
-    """Return the relative gap; not finite if the point is not."""
+@pytest.fixture
+def gap(data):
+    """Return the relative gap at a point; not finite if the point is not."""
     problem = data.numpy()
     _, optimum = problem.optimum(GAMMA, MU)
     start, _ = problem.robust(np.zeros(problem.n), GAMMA, MU)
-    found, _ = problem.robust(point.numpy(), GAMMA, MU)
-    return (found - optimum) / (start - optimum)
+
+    def relative(point: torch.Tensor) -> float:
+        return (problem.robust(point.numpy(), GAMMA, MU)[0] - optimum) / (start - optimum)
+
+    return relative
 
 
 def is_rejection(before, after) -> bool:
@@ -41,27 +45,37 @@ def is_rejection(before, after) -> bool:
 
 
 # The adaptive schedule is guarded only once its refreshes reach everything, and starts from wherever it is by then.
-@pytest.mark.parametrize(("schedule", "goal"), [("constant", 1e-9), ("adaptive", 1e-6)])
+@pytest.mark.parametrize(("schedule", "steps", "goal"), [("constant", 1200, 1e-9), ("adaptive", 2500, 1e-6)])
 @pytest.mark.parametrize("recovery", [1.0, 1.5])
-def test_a_step_twenty_times_too_large_is_repaired(data, trace, schedule, goal, recovery):
+def test_a_step_twenty_times_too_large_is_repaired(data, gap, trace, schedule, steps, goal, recovery):
     step_size = too_large(data, 20.0)
     solver = Gcivr(GcivrConfig(schedule=schedule, step_size=step_size, recovery=recovery))
-    states = trace(solver, data.oracle(GAMMA, 0, ElasticNet(l2=MU)), data.start, 2500)
-    assert gap(data, states[-1].point) < goal
+    states = trace(solver, data.oracle(GAMMA, 0, ElasticNet(l2=MU)), data.start, steps)
+    assert gap(states[-1].accepted.point) < goal
     smallest = min(state.step_size for state in states)
     assert smallest <= step_size / 2
     if recovery == 1.0:
         halvings = math.log2(step_size / states[-1].step_size)
-        assert states[-1].step_size == smallest
         assert halvings == int(halvings)
+        assert states[-1].step_size == smallest
+        assert gap(solver.solution(states[-1])) < goal
 
 
-def test_without_the_safeguard_it_is_not_repaired(data, trace):
+@pytest.mark.parametrize("seed", range(3))
+def test_once_at_the_optimum_the_output_stays_there(data, gap, trace, seed):
+    solver = Gcivr(GcivrConfig(step_size=too_large(data, 4.0)))
+    states = trace(solver, data.oracle(GAMMA, seed, ElasticNet(l2=MU)), data.start, 1500)
+    gaps = [gap(solver.solution(state)) for state in states[800::5]]
+    assert min(gaps) < 1e-9
+    assert max(gaps) < 1e-2
+
+
+def test_without_the_safeguard_it_is_not_repaired(data, gap, trace):
     step_size = too_large(data, 20.0)
     solver = Gcivr(GcivrConfig(step_size=step_size, monotone=False))
-    states = trace(solver, data.oracle(GAMMA, 0, ElasticNet(l2=MU)), data.start, 2500)
+    states = trace(solver, data.oracle(GAMMA, 0, ElasticNet(l2=MU)), data.start, 1200)
     assert states[-1].step_size == step_size
-    assert not gap(data, states[-1].point) < 1e-2
+    assert not gap(states[-1].point) < 1e-2
 
 
 @pytest.mark.parametrize("recovery", [1.0, 1.3])
@@ -70,9 +84,9 @@ def test_accepted_values_fall_and_a_rejection_returns_to_the_last_of_them(data, 
     solver = Gcivr(GcivrConfig(step_size=first, recovery=recovery))
     states = trace(solver, data.oracle(GAMMA, 0, ElasticNet(l2=MU)), data.start, 600)
     problem = data.numpy()
-    rejections = 0
+    rejections = growths = 0
     for before, after in pairwise(states[1:]):
-        assert after.accepted.value <= before.accepted.value + 1e-13
+        assert after.accepted.value <= before.accepted.value + 1e-11
         if is_rejection(before, after):
             rejections += 1
             assert after.step_size == 0.5 * before.step_size
@@ -88,10 +102,12 @@ def test_accepted_values_fall_and_a_rejection_returns_to_the_last_of_them(data, 
             measured = problem.robust(after.accepted.point.numpy(), GAMMA, MU)[0]
             assert after.accepted.value == pytest.approx(measured, abs=1e-13)
             assert torch.equal(after.accepted.point, before.point)
-            assert after.step_size == min(first, recovery * before.step_size)
+            assert before.step_size <= after.step_size <= min(first, recovery * before.step_size)
+            growths += after.step_size > before.step_size
         else:
             assert after.step_size == before.step_size
     assert rejections >= 2
+    assert (growths > 0) == (recovery > 1.0)
 
 
 def test_a_rejected_epoch_leaves_the_mean_and_the_reservoir(data, trace):
@@ -157,7 +173,7 @@ def test_the_best_snapshot_is_the_lowest_of_all_epoch_starts(data, trace, monoto
             rises += value > best
             best = min(best, value)
         found = problem.robust(solver.solution(after).numpy(), GAMMA, MU)[0]
-        assert found == pytest.approx(best, abs=1e-13)
+        assert found == pytest.approx(best, abs=1e-11)
     assert rises > 0
 
 
@@ -172,7 +188,7 @@ def test_the_random_output_is_uniform_over_the_iterates(synthetic, trace):
     composite = data.kl(1.0)
     solver = Gcivr(GcivrConfig(step_size=0.3, output="random"))
     steps, frequencies = 7, Counter()
-    for seed in range(900):
+    for seed in range(700):
         states = trace(solver, CompositeOracle(composite, seed, data.start), data.start, steps)
         chosen = solver.solution(states[-1])
         (number,) = (k for k, state in enumerate(states) if torch.equal(state.point, chosen))

@@ -7,9 +7,8 @@ from dataclasses import fields, is_dataclass
 import pytest
 import torch
 
-from drobench.objective.composite import Composite
 from drobench.objective.forms import FiniteSum
-from drobench.objective.oracle import CompositeOracle, FiniteSumOracle
+from drobench.objective.oracle import build_oracle
 from drobench.objective.regularizers import ElasticNet
 from drobench.solver import SingleProcess
 from drobench.solver.solver import state_from_dict, state_to_dict, state_type
@@ -53,8 +52,12 @@ def fresh_oracle(data):
     def make(solver, seed: int):
         regularizer = ElasticNet(l2=1e-2)
         if isinstance(solver, Unconstrained):
-            return FiniteSumOracle(FiniteSum(data.losses, regularizer), seed, data.start)
-        return CompositeOracle(data.kl(0.3, regularizer), seed, data.start)
+            form = FiniteSum(data.losses, regularizer)
+        elif isinstance(solver, ExactConvex):
+            form = data.robust(0.3, regularizer)
+        else:
+            form = data.kl(0.3, regularizer)
+        return build_oracle(form, seed, data.start)
 
     return make
 
@@ -146,8 +149,7 @@ def test_the_type_of_the_state_is_that_of_init(name, fresh_oracle, data):
 
 def test_the_reference_solver_is_a_solver_too(fresh_oracle, data, trace):
     solver = ExactConvex(ExactConvexConfig())
-    oracle = fresh_oracle(solver, 0)
-    first, second = (trace(solver, oracle, data.start, 1)[-1] for _ in range(2))
+    first, second = (trace(solver, fresh_oracle(solver, seed), data.start, 1)[-1] for seed in (0, 1))
     assert same(first, second)
     assert same(state_from_dict(state_type(solver), through_a_file(state_to_dict(first))), first)
-    assert isinstance(oracle.materialise(), Composite)
+    assert same(trace(solver, fresh_oracle(solver, 0), data.start, 2)[-1], first)

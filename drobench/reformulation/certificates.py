@@ -1,0 +1,142 @@
+"""Lower bounds on the optimum, from a point and the adversary's reply: what makes a reference value believable.
+
+For an adversary's weights `q` with penalty `D(q)`, `min_x L(x, q) = sum q_i f_i(x) - D(q) + r(x)` is below the optimum.
+That minimum is itself bounded from below in one of two ways:
+
+    strong convexity  L(x, q) - |s|^2 / (2 mu)  for a subgradient s of L(., q) at x
+    logistic dual     l(t) = max over u in [0, 1] of -u t + H(u), so sum q_i H(u_i) bounds it whenever the linear part
+                      that is left over, A^T (q u), is covered by the regularizer's l1 part
+
+For the Wasserstein problem the same works with one more multiplier per sample for the hinge. Nothing here trusts a
+solver: every candidate is made feasible first, and a poor candidate only gives a poor bound.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+from drobench.objective.forms import FiniteSum, RobustRisk, Scored
+from drobench.objective.losses import LinearMarginLosses, LogisticLoss
+from drobench.objective.regularizers import Box, ElasticNet, EuclideanBall, Indicator, L1Ball
+from drobench.objective.wasserstein import WassersteinRisk, norm_of
+
+
+def lower_bound(form: Scored, point: Tensor, dual: Tensor | None = None) -> float | None:
+    """Return a number that the optimum of a convex `form` is not below, or `None` where no bound is known.
+
+    Args:
+        form: The problem.
+        point: A point, at best the minimiser.
+        dual: The adversary's reply if it is not determined by the point: weights `(m,)`, or for the Wasserstein
+            problem the multipliers `(2, m)` of hinges and logistic losses.
+    """
+    if isinstance(form, WassersteinRisk):
+        bounds = [
+            _wasserstein_bound(form, point, candidate) for candidate in ([None] if dual is None else [None, dual])
+        ]
+        return max(bounds)
+    if isinstance(form, FiniteSum):
+        weights = point.new_full((form.losses.samples,), 1.0 / form.losses.samples)
+        return _fixed_weights_bound(form, point, weights, 0.0)
+    if isinstance(form, RobustRisk):
+        weights = form.ambiguity.weights(form.losses.values(point))
+        if dual is not None:
+            weights = form.ambiguity.nearest(dual)
+        return _fixed_weights_bound(form, point, weights, form.ambiguity.penalty(weights))
+    return None
+
+
+def _fixed_weights_bound(form: FiniteSum | RobustRisk, point: Tensor, weights: Tensor, penalty: float) -> float | None:
+    """Return a lower bound of `min_x sum q_i f_i(x) + r(x) - penalty`."""
+    values, pullback = form.losses.linearize(point[None], slice(None))
+    gradient = pullback(weights[None, None])[0, 0]
+    regularizer = form.regularizer
+    strength = regularizer.strong_convexity
+    if strength > 0.0:
+        subgradient = regularizer.least_subgradient(point, gradient)
+        value = float(weights.dot(values[0]) + regularizer.value(point))
+        return value - penalty - float(subgradient.square().sum()) / (2.0 * strength)
+    losses = form.losses
+    logistic = isinstance(losses, LinearMarginLosses) and isinstance(losses.loss, LogisticLoss)
+    if not logistic or not isinstance(regularizer, ElasticNet):
+        return None
+    assert isinstance(losses, LinearMarginLosses)
+    shares = torch.sigmoid(-(losses.signed_rows @ point))
+    bound = _logistic_dual(losses.signed_rows, weights, shares, regularizer.l1, point)
+    return None if bound is None else bound - penalty
+
+
+def _logistic_dual(rows: Tensor, weights: Tensor, shares: Tensor, l1: float, point: Tensor) -> float | None:
+    """Return `sum q_i H(u_i)` for shares made feasible: `|A^T (q u)|_inf <= l1`."""
+    products = weights * shares
+    residual = rows.T @ products
+    if l1 > 0.0:
+        shares = shares * min(1.0, l1 / max(float(residual.abs().max()), 1e-300))
+        return float((weights * _entropy(shares)).sum())
+    # The smallest change of the products that cancels the linear part; it must leave every share in [0, 1].
+    change = torch.linalg.lstsq(rows.T, residual[:, None], driver="gelsd").solution[:, 0]
+    corrected = products - change
+    if bool((corrected < 0).any()) or bool((corrected > weights).any()):
+        return None
+    left_over = float((rows.T @ corrected).norm()) * (1.0 + 2.0 * float(point.norm()))
+    shares = torch.where(weights > 0, corrected / weights.clamp(min=1e-300), torch.zeros_like(weights))
+    return float((weights * _entropy(shares)).sum()) - left_over
+
+
+def _entropy(shares: Tensor) -> Tensor:
+    entropy: Tensor = -torch.special.xlogy(shares, shares) - torch.special.xlog1py(1.0 - shares, -shares)
+    return entropy
+
+
+def _wasserstein_bound(form: WassersteinRisk, point: Tensor, dual: Tensor | None) -> float:
+    """Return the dual value of the reduced problem at multipliers made feasible.
+
+    With `v_i` for the logistic losses and `c_i` for the hinges, both in `[0, 1/m]`, the Lagrangian is linear in
+    `(w, lam)` and bounded on the cone exactly when `|A^T (c - v)| <= radius - kappa sum c` in the transport norm.
+    """
+    rows, samples = form.margins.signed_rows, form.margins.samples
+    hinge, logistic = _multipliers(form, point) if dual is None else dual.clamp(0.0, 1.0 / samples)
+    price = 0.0 if math.isinf(form.flip_cost) else form.flip_cost
+    if price * float(hinge.sum()) > form.radius:
+        hinge = hinge * (form.radius / (price * float(hinge.sum())))
+    if form.free:
+        logistic = _balance(rows[:, form.dimension - form.free :], logistic, hinge, samples, form.regularizer.l2)
+    linear = rows.T @ (hinge - logistic)
+    inner, free = linear[: form.dimension - form.free], linear[form.dimension - form.free :]
+    strength = form.regularizer.l2
+    if strength > 0.0:
+        room = max(form.radius - price * float(hinge.sum()), 0.0)
+        excess = inner - _norm_ball(form.norm, room).project(inner)
+        cost = float(excess.square().sum() + free.square().sum()) / (2.0 * strength)
+        return float(_entropy(samples * logistic).mean()) - cost
+    needed = float(norm_of(inner, form.norm)) + price * float(hinge.sum())
+    scale = min(1.0, form.radius / needed) if needed > 0.0 else 1.0
+    left_over = float(free.norm()) * (1.0 + 2.0 * float(point.norm()))
+    return float(_entropy(scale * samples * logistic).mean()) - left_over
+
+
+def _multipliers(form: WassersteinRisk, point: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the multipliers of hinges and losses that belong to a point without ties."""
+    margins = form.margins.values(point)
+    logistic = torch.sigmoid(-margins) / margins.numel()
+    if math.isinf(form.flip_cost):
+        return torch.zeros_like(margins), logistic
+    flipped = margins > form.best_bound(point, margins) * form.flip_cost
+    return flipped.to(margins.dtype) / margins.numel(), logistic
+
+
+def _balance(columns: Tensor, logistic: Tensor, hinge: Tensor, samples: int, strength: float) -> Tensor:
+    """Return multipliers whose linear part vanishes on the free coordinates, where no norm can absorb it."""
+    if strength > 0.0:
+        return logistic
+    residual = columns.T @ (hinge - logistic)
+    change = columns @ torch.linalg.solve(columns.T @ columns, residual)
+    balanced: Tensor = (logistic + change).clamp(0.0, 1.0 / samples)
+    return balanced
+
+
+def _norm_ball(norm: str, radius: float) -> Indicator:
+    if norm == "l2":
+        return EuclideanBall(radius)
+    return L1Ball(radius) if norm == "l1" else Box(-radius, radius)

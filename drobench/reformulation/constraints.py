@@ -1,0 +1,157 @@
+"""Many constraints as one smooth composite.
+
+`min objective(x)` subject to `c_k(x) <= 0`, `k = 1..M`, becomes
+
+    objective(x) + gamma ln( (1 / (M + 1)) [1 + sum_k exp(alpha c_k(x) / gamma)] )
+
+which lies between the exact penalty `objective + max(0, alpha max_k c_k)` and `gamma ln(M + 1)` below it. The extra 1
+stands for a constraint that is always zero. It is never sampled: `y = 1/(M + 1) + (M/(M + 1)) mean over S of e_k` is
+unbiased, where averaging it in with the sample would not be. Cheap constraints are evaluated in every step.
+"""
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from drobench.objective.composite import Composite, Estimate, Rows
+from drobench.objective.forms import Constrained, Constraints
+from drobench.objective.losses import Pullback
+from drobench.objective.outer_functions import ScaledLog
+from drobench.objective.sampling import Index
+from drobench.reformulation.divergence import LARGEST_EXPONENT
+from drobench.reformulation.reformulation import Reformulation, ReformulationConfig
+
+_DEFAULT_ALPHA = 2.0
+
+
+class PenaltyLog(ScaledLog):
+    """`gamma ln(y) + c` for a mean of `terms` positive terms of which one is exactly `exp(-c / gamma)`."""
+
+    def __init__(self, gamma: float, terms: int) -> None:
+        super().__init__(gamma)
+        object.__setattr__(self, "terms", terms)
+
+    terms: int
+
+    def smallest(self, shift: Tensor) -> float | None:
+        return math.exp(-float(shift) / self.gamma) / self.terms
+
+
+class SmoothedConstraints(Composite):
+    """The composite above: `h` is the objective's loss, `g` the mean of the exponentials over the constraints."""
+
+    outputs = 1
+    uses_shift = True
+
+    def __init__(self, form: Constrained, alpha: float, gamma: float) -> None:
+        self.form = form
+        self.alpha = alpha
+        self.gamma = gamma
+        self.losses = form.objective.losses
+        self.samples = self.losses.samples
+        self.constraints = form.constraints.count
+        self.cheap_constraints = form.constraints.cheap_count
+        self.dimension = form.objective.dimension
+        self.has_losses = self.samples > 0
+        self.regularizer = form.objective.regularizer
+        self.terms = self.constraints + self.cheap_constraints + 1
+        self.outer = PenaltyLog(gamma, self.terms)
+
+    def estimate(self, points: Tensor, rows: Rows, shift: Tensor | None) -> Estimate:
+        if rows.samples is not None and self.has_losses:
+            loss_value, loss_gradient = self.losses.mean(points, rows.samples)
+        else:
+            loss_value, loss_gradient = points.new_zeros(points.shape[0]), torch.zeros_like(points)
+        assert rows.constraints is not None
+        sampled, pull_sampled = self.form.constraints.surrogates(points, rows.constraints)
+        parts = [(sampled, pull_sampled, self.constraints / max(sampled.shape[1], 1))]
+        if self.cheap_constraints:
+            parts.append((*self.form.constraints.cheap(points), 1.0))
+        shift = self._shift([values for values, _, _ in parts], shift)
+        one = (-shift / self.gamma).exp()
+        value = points.new_zeros(points.shape[0]) + one
+        floor = value.clone()
+        jacobian = torch.zeros_like(points)
+        for position, (values, pullback, weight) in enumerate(parts):
+            powers = ((self.alpha * values - shift) / self.gamma).exp()
+            total = powers.sum(dim=-1) * weight
+            value = value + total
+            # Of the sampled constraints only the drawn ones are known; the others can only add.
+            floor = floor + (total * rows.covered if position == 0 else total)
+            jacobian = jacobian + pullback((powers * (weight * self.alpha / self.gamma))[:, None])[:, 0]
+        return Estimate(
+            (value / self.terms)[:, None],
+            (jacobian / self.terms)[:, None],
+            loss_value,
+            loss_gradient,
+            (floor / self.terms)[:, None],
+            shift,
+        )
+
+    def _shift(self, parts: list[Tensor], shift: Tensor | None) -> Tensor:
+        largest = torch.stack([values.max() for values in parts if values.numel()]).max() * self.alpha
+        if shift is None:
+            return largest.clamp(min=0.0)
+        too_large = bool(largest - shift > LARGEST_EXPONENT[shift.dtype] * self.gamma)
+        return largest if too_large else shift
+
+    def rescale(self, inner: Tensor, old: Tensor, new: Tensor) -> Tensor:
+        return inner * ((old - new) / self.gamma).exp()
+
+    def share(self, point: Tensor) -> float:
+        """Return `sum_k p_k`, the weight of the constraints: above 0.99 they are not enforced, alpha is too small."""
+        estimate = self.estimate(point[None], self.everything(), None)
+        one = math.exp(-float(estimate.shift) / self.gamma) / self.terms
+        return 1.0 - one / float(estimate.inner_value[0, 0])
+
+
+class ConstraintsToComposite(Reformulation):
+    """Smoothed penalty over the same variables, with widths that shrink on the way."""
+
+    name = "smoothed_constraints"
+    produces = Composite
+    default_widths = (0.3, 0.1, 0.03, 0.01)
+
+    def accepts(self, form: Any) -> bool:
+        return isinstance(form, Constrained)
+
+    def apply(self, form: Constrained, options: ReformulationConfig) -> Composite:
+        alpha = options.alpha or form.penalty or _DEFAULT_ALPHA
+        return SmoothedConstraints(form, alpha, options.width(self.default_widths[-1]))
+
+
+class CentredConstraints(Constraints):
+    """`c_k(x) + mu |x - centre|^2 <= 0`: convex once `mu` is half the weak convexity of every `c_k`.
+
+    An inner approximation: what satisfies it satisfies the original. Around a feasible centre it is never empty, and
+    moving the centre to each new solution lets the objective only fall.
+    """
+
+    def __init__(self, original: Constraints, curvature: float, centre: Tensor) -> None:
+        self.original = original
+        self.curvature = curvature
+        self.centre = centre
+        self.count = original.count
+        self.cheap_count = original.cheap_count
+        self.dimension = original.dimension
+        self.features = original.features
+
+    def surrogates(self, points: Tensor, index: Index) -> tuple[Tensor, Pullback]:
+        return self._add(points, *self.original.surrogates(points, index))
+
+    def cheap(self, points: Tensor) -> tuple[Tensor, Pullback]:
+        return self._add(points, *self.original.cheap(points))
+
+    def rates(self, points: Tensor, index: Index) -> Tensor:
+        return self.original.rates(points, index)
+
+    def _add(self, points: Tensor, values: Tensor, pullback: Pullback) -> tuple[Tensor, Pullback]:
+        offsets = points - self.centre
+
+        def centred(cotangents: Tensor) -> Tensor:
+            totals = cotangents.sum(dim=-1, keepdim=True)
+            return pullback(cotangents) + 2.0 * self.curvature * totals * offsets[:, None]
+
+        return values + self.curvature * offsets.square().sum(dim=-1, keepdim=True), centred

@@ -1,0 +1,66 @@
+"""What the robust classification problems share: a predictor, training losses, and exact metrics on every split."""
+
+import torch
+from torch import Tensor
+
+from drobench.data.dataset import Dataset, Split
+from drobench.objective.forms import Scored
+from drobench.objective.losses import CrossEntropyLoss, LogisticLoss, Losses, ScoreLoss, SigmoidLoss
+from drobench.objective.predictor import ModelConfig, build_predictor
+from drobench.problem.metrics import SplitScore, classification_errors
+from drobench.problem.problem import Problem
+
+LOSSES = ("logistic", "sigmoid")
+_TAIL = 0.05
+
+
+class Classification(Problem):
+    """Classification with two or more classes; a subclass says what is minimised."""
+
+    form: Scored
+
+    def __init__(self, dataset: Dataset, model: ModelConfig, loss: str) -> None:
+        self.dataset = dataset
+        self.binary = dataset.classes == 2
+        self.loss = self._score_loss(loss)
+        self.predictor = build_predictor(model, dataset.train.features.shape[1], dataset.classes)
+        self.splits = {"train": dataset.train, "validation": dataset.validation, "test": dataset.test}
+
+    def _score_loss(self, name: str) -> ScoreLoss:
+        if name == "sigmoid":
+            return SigmoidLoss()
+        return LogisticLoss() if self.binary else CrossEntropyLoss()
+
+    def training_losses(self) -> Losses:
+        """Return the losses of the training rows as functions of the parameters."""
+        return self.predictor.losses(self.dataset.train.features, self._targets(self.dataset.train), self.loss)
+
+    def _targets(self, split: Split) -> Tensor:
+        """Return signs for two classes, class numbers for more."""
+        return (2 * split.labels - 1).to(split.features.dtype) if self.binary else split.labels
+
+    def worst_case(self, losses: Tensor) -> Tensor | None:
+        """Return the robust risk of these losses, where it is a function of the losses."""
+        return None
+
+    @torch.no_grad()
+    def score(self, point: Tensor, split: str) -> SplitScore | None:
+        rows = self.splits[split]
+        if rows is None:
+            return None
+        scores = self.predictor.scores(point, rows.features)
+        losses, _ = self.loss.value_and_slope(scores, self._targets(rows))
+        errors = classification_errors(scores, rows.labels)
+        counts = torch.bincount(rows.labels, minlength=self.dataset.classes)
+        by_class = torch.bincount(rows.labels, weights=errors, minlength=self.dataset.classes)
+        tail = max(1, round(_TAIL * losses.numel()))
+        extra = {
+            "average_risk": float(losses.mean()),
+            "worst_class_error": float((by_class / counts)[counts > 0].max()),
+            "tail_loss_95": float(losses.topk(tail).values.mean()),
+            "largest_loss": float(losses.max()),
+        }
+        robust = self.worst_case(losses)
+        if robust is not None:
+            extra["worst_case_risk"] = float(robust)
+        return SplitScore(error=float(errors.mean()), extra=extra)

@@ -1,0 +1,256 @@
+"""Guests for the tests of this folder: solvers that do one thing, and a plugin package written to a folder."""
+
+import dataclasses
+import sys
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module, metadata
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from drobench.app.config import RunConfig, compose, hydra_ready, register, resolve
+from drobench.objective.forms import FiniteSum
+from drobench.registry import (
+    Catalogue,
+    DatasetEntry,
+    ProblemEntry,
+    Registered,
+    SolverEntry,
+    Source,
+    build_catalogue,
+    hookimpl,
+)
+from drobench.solver import Solver
+
+SMALL = (
+    "dataset=synthetic",
+    "dataset.rows=60",
+    "dataset.features=3",
+    "dataset.split=[0.6,0.2,0.2]",
+    "problem.l2=0.1",
+    "budget.passes=null",
+    "budget.steps=5",
+)
+"""An instance on which everything takes milliseconds."""
+
+OWN = Source(
+    plugin="drobench_plugins",
+    distribution="drobench",
+    version=metadata.version("drobench"),
+    loader=lambda: import_module("drobench_plugins.hooks"),
+)
+
+
+@dataclass
+class GuestConfig:
+    """Settings of a guest."""
+
+    rate: float = 0.1
+
+
+@dataclass(frozen=True)
+class GuestState:
+    """Where a guest stands."""
+
+    point: Tensor
+    steps: int
+
+
+Act = Callable[[GuestState, Any], Tensor]
+
+
+class GuestSolver(Solver[GuestState]):
+    """A solver whose step is whatever function it is given: from state and oracle to the next point."""
+
+    def __init__(self, act: Act) -> None:
+        self.act = act
+
+    def init(self, start: Tensor, oracle: Any, communicator: Any) -> GuestState:
+        return GuestState(start, 0)
+
+    def step(self, state: GuestState, oracle: Any, communicator: Any) -> GuestState:
+        return GuestState(self.act(state, oracle), state.steps + 1)
+
+    def solution(self, state: GuestState) -> Tensor:
+        return state.point
+
+
+def gradient_step(state: GuestState, oracle: Any) -> Tensor:
+    """Do what a sound solver would: one full gradient step."""
+    _, gradients = oracle.estimate(state.point[None], oracle.draw())
+    return oracle.prox(state.point - 0.1 * gradients[0], 0.1)
+
+
+def guest(name: str, act: Act = gradient_step, **changes: Any) -> SolverEntry:
+    """Return the entry of a solver that does what `act` does."""
+    fields = {
+        "name": name,
+        "summary": f"What {name} is.",
+        "reference": "nowhere",
+        "config": GuestConfig,
+        "factory": lambda config: GuestSolver(act),
+        "accepts": (FiniteSum,),
+    }
+    return SolverEntry(**(fields | changes))
+
+
+def catalogue_with(
+    *,
+    solvers: tuple[SolverEntry, ...] = (),
+    problems: tuple[ProblemEntry, ...] = (),
+    datasets: tuple[DatasetEntry, ...] = (),
+    version: str = "1.0",
+) -> Catalogue:
+    """Return what is installed, and a plugin `guest` of the distribution `stranger` beside it."""
+    plugin = SimpleNamespace(
+        drobench_solvers=hookimpl(lambda: list(solvers)),
+        drobench_problems=hookimpl(lambda: list(problems)),
+        drobench_datasets=hookimpl(lambda: list(datasets)),
+    )
+    source = Source(plugin="guest", distribution="stranger", version=version, loader=lambda: plugin)
+    catalogue = build_catalogue([OWN, source])
+    assert not catalogue.troubles
+    return catalogue
+
+
+def with_solver(catalogue: Catalogue, name: str, **changes: Any) -> Catalogue:
+    """Return the catalogue with the entry of one solver changed, as if its package contained that."""
+    found = catalogue.solver(name)
+    entry = dataclasses.replace(found.entry, **changes)
+    changed = Registered(entry, found.plugin, found.distribution, found.version)
+    return dataclasses.replace(catalogue, solvers={**catalogue.solvers, name: changed})
+
+
+def configured(catalogue: Catalogue, results: Path, *words: str, base: tuple[str, ...] = SMALL) -> RunConfig:
+    """Return the configuration of a small run."""
+    register(catalogue)
+    with hydra_ready():
+        config = resolve(compose([*base, *words], catalogue))
+    config.results = str(results)
+    return config
+
+
+def records_in(results: Path) -> list[Path]:
+    """Return the folders of the runs that are recorded."""
+    return sorted(file.parent for file in results.glob("*/record.json")) if results.is_dir() else []
+
+
+def write_package(folder: Path, module: str, source: str, distribution: str = "stranger", version: str = "1.0") -> Path:
+    """Write an installed package, as pip would leave it: a module and the metadata with its entry point."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{module}.py").write_text(textwrap.dedent(source))
+    information = folder / f"{distribution}-{version}.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: {version}\n")
+    (information / "entry_points.txt").write_text(f"[drobench]\n{module} = {module}\n")
+    return folder
+
+
+def forget_module(name: str) -> None:
+    """Undo the import of a package that was only there for a test."""
+    sys.modules.pop(name, None)
+
+
+MISBEHAVING = '''
+"""Solvers that misbehave, each in one way, a sound one beside them, and a dataset that cannot be had."""
+
+import collections
+import itertools
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from drobench import DatasetEntry, SolverEntry, hookimpl
+from drobench.data.dataset import DatasetConfig
+from drobench.errors import DrobenchError
+from drobench.objective.forms import FiniteSum
+from drobench.solver import Solver
+
+
+@dataclass
+class GuestConfig:
+    gate: str = ""
+    """A file; the waiting solver waits as long as it exists, and writes its process id beside it."""
+
+
+@dataclass(frozen=True)
+class GuestState:
+    point: torch.Tensor
+    steps: int
+
+
+class Guest(Solver[GuestState]):
+    def __init__(self, act, config):
+        self.act = act
+        self.config = config
+
+    def init(self, start, oracle, communicator) -> GuestState:
+        return GuestState(start, 0)
+
+    def step(self, state, oracle, communicator):
+        self.act(self.config)
+        _, gradients = oracle.estimate(state.point[None], oracle.draw())
+        return GuestState(state.point - 0.1 * gradients[0], state.steps + 1)
+
+    def solution(self, state):
+        return state.point
+
+
+def behave(config):
+    pass
+
+
+def sleep(config):
+    while True:
+        time.sleep(0.05)
+
+
+def spin(config):
+    # A loop inside the interpreter's C code: no Python signal handler ever gets its turn.
+    collections.deque(itertools.repeat(0), maxlen=0)
+
+
+def exit_at_once(config):
+    os._exit(3)
+
+
+def fail(config):
+    raise ValueError("the guest has had enough")
+
+
+def wait(config):
+    gate = Path(config.gate)
+    gate.with_suffix(".pid").write_text(str(os.getpid()))
+    while gate.exists():
+        time.sleep(0.02)
+
+
+def unavailable(config):
+    raise DrobenchError("The guest's data are not here. Fetch them first.")
+
+
+@hookimpl
+def drobench_solvers():
+    acts = {"sound": behave, "sleeping": sleep, "spinning": spin, "exiting": exit_at_once, "raising": fail,
+            "waiting": wait}
+    return [
+        SolverEntry(name=name, summary=f"A guest, {name}.", config=GuestConfig, accepts=(FiniteSum,),
+                    factory=lambda config, act=act: Guest(act, config))
+        for name, act in acts.items()
+    ]
+
+
+@hookimpl
+def drobench_datasets():
+    return [DatasetEntry(name="unavailable", summary="Never here.", config=DatasetConfig, factory=unavailable,
+                         provides=frozenset({"labels", "binary_labels"}))]
+'''
+"""A plugin for sweeps, whose cells are computed in processes of their own."""

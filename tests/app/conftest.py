@@ -1,0 +1,115 @@
+"""A clean process for every test, the command line as a function, and one small finished run."""
+
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from app_samples import MISBEHAVING, SMALL, configured, forget_module, write_package
+
+from drobench.app.config import RunConfig
+from drobench.registry import Catalogue, load_catalogue
+from drobench.results.record import Record
+
+_VARIABLES = ("DROBENCH_RESULTS", "DROBENCH_DISABLE_PLUGINS", "DROBENCH_PLUGIN_TIMEOUT", "COLUMNS", "FORCE_COLOR")
+
+
+@pytest.fixture(autouse=True)
+def _clean_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """Let nothing in from outside, and leave nothing behind: a run prepares its process as a program may."""
+    for name in _VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["pytest"])
+    environment = dict(os.environ)
+    handler = signal.getsignal(signal.SIGINT)
+    yield
+    signal.signal(signal.SIGINT, handler)
+    for name in set(os.environ) - set(environment):
+        del os.environ[name]
+
+
+@pytest.fixture(scope="session")
+def catalogue() -> Catalogue:
+    """The catalogue of what is installed."""
+    load_catalogue.cache_clear()
+    found = load_catalogue()
+    assert not found.troubles
+    return found
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    """A folder of results that does not exist yet."""
+    return tmp_path / "results"
+
+
+@pytest.fixture
+def configure(catalogue: Catalogue, results: Path) -> Callable[..., RunConfig]:
+    """Compose a small run from further overrides; `base=()` starts from the defaults instead."""
+
+    def make(*words: str, using: Catalogue = catalogue, base: tuple[str, ...] = SMALL) -> RunConfig:
+        return configured(using, results, *words, base=base)
+
+    return make
+
+
+class Outcome(NamedTuple):
+    """What a command left in the terminal."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
+    """Run a command in this process."""
+    from drobench.app.cli import main
+
+    def call(*words: object) -> Outcome:
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main([str(word) for word in words])
+        out, err = capsys.readouterr()
+        assert ended.value.code is None or isinstance(ended.value.code, int)
+        return Outcome(ended.value.code or 0, out, err)
+
+    return call
+
+
+@pytest.fixture
+def misbehaving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Install a plugin with bad solvers, here and in every process started from here; gives its folder."""
+    folder = write_package(tmp_path / "site", "misbehaving_guests", MISBEHAVING)
+    monkeypatch.syspath_prepend(str(folder))
+    load_catalogue.cache_clear()
+    assert "sound" in load_catalogue().solvers
+    yield folder
+    forget_module("misbehaving_guests")
+    load_catalogue.cache_clear()
+
+
+@pytest.fixture(scope="session")
+def _finished_once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Record]]:
+    from drobench import run
+
+    folder = tmp_path_factory.mktemp("finished") / "results"
+    small = [word for word in SMALL if not word.startswith("budget")]
+    runs = {
+        solver: run(f"solver={solver}", *small, "budget.passes=6", results=folder, seed=4)
+        for solver in ("gcivr", "scgd", "unconstrained")
+    }
+    return folder, runs
+
+
+@pytest.fixture
+def finished(_finished_once: tuple[Path, dict[str, Record]], results: Path) -> tuple[Path, dict[str, Record]]:
+    """A folder with three finished runs, to do with as one likes, and their records by solver."""
+    folder, runs = _finished_once
+    shutil.copytree(folder, results)
+    return results, runs

@@ -1,0 +1,247 @@
+"""Sweeps at work: every cell in a process of its own, none at the expense of another."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from app_samples import SMALL, configured, records_in
+
+from drobench.app import sweep as sweep_module
+from drobench.app.identity import identify
+from drobench.registry import load_catalogue
+from drobench.results.store import ResultStore
+
+HEAD = "overrides: [" + ", ".join(f'"{word}"' for word in SMALL) + "]\n"
+DROBENCH = [sys.executable, "-c", "from drobench.app.cli import main; main()"]
+
+
+@pytest.fixture
+def write_sweep(tmp_path):
+    """Write a sweep of small cells; gives the path."""
+
+    def write(text):
+        file = tmp_path / "tiny.yaml"
+        file.write_text(HEAD + text)
+        return file
+
+    return write
+
+
+def statuses(results):
+    """Return the status and reason of every recorded run by solver and seed."""
+    records = ResultStore(results).records().records
+    return {(record.solver.name, record.seed): (str(record.status), record.reason) for record in records}
+
+
+def test_a_sweep_computes_its_cells_once(command, write_sweep, results):
+    file = write_sweep("title: A [tiny] sweep\ngrid: {solver: [gcivr, scgd]}")
+    first = command("sweep", file, "--results", results)
+    assert first.code == 0, first
+    assert "A [tiny] sweep" in first.out
+    assert "2 cells, 0 finished before, 2 to do" in first.out
+    assert "Computed: 2 budget_spent." in first.out
+    assert "kl_classification on synthetic" in first.out
+    assert first.out.count("solver=gcivr") == 1
+    assert len(records_in(results)) == 2
+    times = {file: file.stat().st_mtime_ns for file in results.glob("*/*")}
+    second = command("sweep", file, "--results", results)
+    assert second.code == 0
+    assert "2 cells, 2 finished before, 0 to do" in second.out
+    assert "nothing, all cells were finished" in second.out
+    assert "kl_classification on synthetic" in second.out
+    assert {file: file.stat().st_mtime_ns for file in results.glob("*/*")} == times
+
+
+def test_a_sweep_finds_what_a_single_run_computed(command, write_sweep, catalogue, results):
+    from drobench.app.one_run import run_cell
+
+    run_cell(configured(catalogue, results, "solver=scgd"), catalogue)
+    ended = command("sweep", write_sweep("grid: {solver: [gcivr, scgd]}"), "--results", results)
+    assert ended.code == 0
+    assert "2 cells, 1 finished before, 1 to do" in ended.out
+    assert "Computed: 1 budget_spent." in ended.out
+
+
+def test_two_jobs_at_a_time_compute_the_same(command, write_sweep, tmp_path):
+    file = write_sweep("grid: {solver: [scgd, unconstrained], seed: [0, 1]}")
+    objectives = []
+    for jobs in (1, 2):
+        results = tmp_path / f"jobs{jobs}"
+        ended = command("sweep", file, "--results", results, "--jobs", jobs)
+        assert ended.code == 0, ended
+        records = ResultStore(results).records().records
+        assert len(records) == 4
+        objectives.append({record.run_id: record.iterates.last.objective for record in records})
+    assert objectives[0] == objectives[1]
+
+
+def test_two_jobs_run_at_the_same_time(misbehaving, tmp_path, results, monkeypatch):
+    gate = tmp_path / "gate"
+    other = tmp_path / "other"
+    for file in (gate, other):
+        file.touch()
+    catalogue = load_catalogue()
+    cells = []
+    for file in (gate, other):
+        config = configured(catalogue, results, "solver=waiting", f"solver.gate={file}", "timeout=60")
+        cells.append(sweep_module.Cell(file.name, config, sweep_module._identify(config, catalogue)))
+    opened = []
+
+    def open_gates(seconds):
+        time.sleep(seconds)
+        if gate.with_suffix(".pid").exists() and other.with_suffix(".pid").exists():
+            # Both workers are inside their solver now; with one job the second would never have got there.
+            opened.append(True)
+            gate.unlink(missing_ok=True)
+            other.unlink(missing_ok=True)
+
+    class Clock:
+        sleep = staticmethod(open_gates)
+        monotonic = staticmethod(time.monotonic)
+
+    monkeypatch.setattr(sweep_module, "time", Clock)
+    done = []
+    records = sweep_module.execute(cells, catalogue, 2, lambda cell, record: done.append(cell.label))
+    assert opened
+    assert [str(record.status) for record in records] == ["budget_spent"] * 2
+    assert sorted(done) == ["gate", "other"]
+
+
+def test_bad_solvers_fail_alone_each_with_its_reason(command, write_sweep, misbehaving, results, monkeypatch):
+    # What ignores a polite request is killed after a grace period, which need not be long here.
+    monkeypatch.setattr(sweep_module, "_GRACE_SECONDS", 1.0)
+    file = write_sweep(
+        "parts:\n"
+        "  - {overrides: [timeout=4], grid: {solver: [sleeping, spinning]}}\n"
+        "  - {grid: {solver: [exiting, raising, sound]}}\n"
+    )
+    ended = command("sweep", file, "--results", results, "--jobs", 3)
+    assert ended.code == 1, ended
+    found = {solver: outcome for (solver, _), outcome in statuses(results).items()}
+    assert found["sound"][0] == "budget_spent"
+    assert all(found[name][0] == "failed" for name in ("sleeping", "spinning", "exiting", "raising"))
+    assert found["sleeping"][1].startswith("timed out after 4 s")
+    assert found["spinning"][1].startswith("timed out after 4 s")
+    assert found["exiting"][1].startswith("its process ended with code 3")
+    assert found["raising"][1] == "ValueError: the guest has had enough"
+    assert "Computed: 1 budget_spent, 4 failed." in ended.out
+    assert "the guest has had enough" in ended.out
+    logs = "".join(file.read_text() for file in (results / ".logs").glob("*.txt"))
+    assert "ValueError: the guest has had enough" in logs
+    # All of it is in the leaderboard: a failure counts, the sound one stands first.
+    again = command("sweep", file, "--results", results, "--dry-run")
+    assert "5 cells, 1 finished before, 4 to do" in again.out
+
+
+def test_a_dataset_that_cannot_be_had_fails_its_own_cells_only(command, misbehaving, results, tmp_path):
+    parts = [{"overrides": [*SMALL, "solver=scgd"]}, {"overrides": [*SMALL[4:], "dataset=unavailable", "solver=scgd"]}]
+    file = tmp_path / "mixed.yaml"
+    file.write_text(json.dumps({"parts": parts}))
+    ended = command("sweep", file, "--results", results)
+    assert ended.code == 1, ended
+    records = {record.dataset.name: record for record in ResultStore(results).records().records}
+    assert str(records["synthetic"].status) == "budget_spent"
+    assert str(records["unavailable"].status) == "failed"
+    assert "Fetch them first" in records["unavailable"].reason
+
+
+def test_a_cell_that_another_process_computes_does_not_stop_the_others(command, write_sweep, catalogue, results):
+    from drobench.app.assemble import load_dataset
+
+    config = configured(catalogue, results, "solver=scgd", "seed=0")
+    run_id = identify(config, catalogue, load_dataset(config, catalogue).sha256)
+    file = write_sweep("grid: {solver: [scgd], seed: [0, 1]}")
+    with ResultStore(results).lock(run_id):
+        ended = command("sweep", file, "--results", results)
+    assert statuses(results)["scgd", 1][0] == "budget_spent"
+    assert ("scgd", 0) not in statuses(results)
+    assert run_id[:12] in ended.out + ended.err
+    afterwards = command("sweep", file, "--results", results)
+    assert (afterwards.code, len(records_in(results))) == (0, 2)
+
+
+def test_a_trainer_that_this_machine_lacks_is_named_in_the_reason(command, write_sweep, results):
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("this machine has a GPU")
+    ended = command("sweep", write_sweep("grid: {trainer: [gpu], seed: [0]}"), "--results", results)
+    assert ended.code == 1
+    assert "CUDA GPU" in statuses(results)["gcivr", 0][1]
+
+
+def wait_for(condition, seconds=120):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def alive(process):
+    """Whether a process runs; one that has ended and only waits to be fetched does not."""
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state != "Z"
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks at processes in /proc")
+def test_ctrl_c_keeps_what_is_done_and_leaves_no_process(command, write_sweep, misbehaving, results, tmp_path):
+    gate = tmp_path / "gate"
+    gate.touch()
+    file = write_sweep(f"grid: {{solver: [sound, waiting], solver.gate: ['{gate}']}}")
+    environment = os.environ | {"PYTHONPATH": str(misbehaving), "COLUMNS": "200"}
+    process = subprocess.Popen(
+        [*DROBENCH, "sweep", str(file), "--results", str(results)],
+        env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    try:
+        assert wait_for(lambda: gate.with_suffix(".pid").exists() or process.poll() is not None)
+        assert process.poll() is None, process.communicate()
+        assert len(records_in(results)) == 1
+        worker = int(gate.with_suffix(".pid").read_text())
+        assert alive(worker)
+        os.kill(process.pid, signal.SIGINT)
+        began = time.monotonic()
+        out, err = process.communicate(timeout=60)
+        # A worker that is willing to end is not kept waiting.
+        assert time.monotonic() - began < 10
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    assert process.returncode == 130, (out, err)
+    assert "interrupted" in err
+    assert "Traceback" not in err
+    assert wait_for(lambda: not alive(worker), 5)
+    session = process.pid
+    assert wait_for(lambda: not members_of(session), 20), members_of(session)
+    assert statuses(results) == {("sound", 0): ("budget_spent", "steps 5 of 5")}
+    gate.unlink()
+    again = command("sweep", file, "--results", results)
+    assert again.code == 0, again
+    assert "2 cells, 1 finished before, 1 to do" in again.out
+    assert {solver for solver, _ in statuses(results)} == {"sound", "waiting"}
+
+
+def members_of(session):
+    """Return the living processes of a session."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            fields = (entry / "stat").read_text().rpartition(")")[2].split()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if int(fields[3]) == session and fields[0] != "Z":
+            found.append((entry.name, (entry / "cmdline").read_text().replace("\0", " ")))
+    return found

@@ -1,0 +1,93 @@
+"""Starting ranks, and looking for any that were left behind."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="session")
+def start_ranks() -> Callable[..., str]:
+    """Start `rank_program.py` with torch's launcher, wait for it, and fail with its output if it fails."""
+
+    def start(processes: int, *words: object) -> str:
+        program = Path(__file__).with_name("rank_program.py")
+        command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
+        done = subprocess.run(
+            [*command, str(program), *map(str, words)],
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+            timeout=200,
+        )
+        assert done.returncode == 0, done.stdout
+        return done.stdout
+
+    return start
+
+
+def _processes_with(text: str) -> list[str]:
+    """Return the command lines of living processes, other than this one, that contain `text`."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit() and int(folder.name) != os.getpid():
+            try:
+                words = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            except OSError:
+                continue  # it has ended meanwhile
+            if text in words:
+                found.append(f"{folder.name}: {words}")
+    return found
+
+
+@pytest.fixture(scope="session")
+def left_behind() -> Callable[[Path], list[str]]:
+    """Return the processes that still work for a folder, after a moment for the kernel to end them."""
+
+    def look(folder: Path) -> list[str]:
+        deadline = time.monotonic() + 5.0
+        while (found := _processes_with(str(folder))) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        return found
+
+    return look
+
+
+@pytest.fixture(scope="module")
+def launched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., tuple[Any, Path, float]]]:
+    """Compute a cell whose resolved configuration lies in a folder of its own.
+
+    Returns the record, that folder (which holds the results too), and the seconds it took.
+    """
+
+    def launch(*overrides: str) -> tuple[Any, Path, float]:
+        from drobench import run
+
+        folder = tmp_path_factory.mktemp("cell")
+        with pytest.MonkeyPatch.context() as patch:
+            # The name of the resolved file is what tells our ranks from everybody else's.
+            patch.setenv("TMPDIR", str(folder))
+            patch.setattr(tempfile, "tempdir", str(folder))
+            patch.delenv("RANK", raising=False)
+            begin = time.monotonic()
+            record = run(*overrides, results=folder / "results")
+            return record, folder, time.monotonic() - begin
+
+    return launch

@@ -1,0 +1,134 @@
+"""Solvers on several processes: all ranks agree, and together they do what one process does."""
+
+import pytest
+import torch
+from rank_program import CASES, FEATURES, run_case
+
+from drobench.objective.oracle import Shard
+from drobench.solver.communicator import SingleProcess
+
+# Their step size comes from differences of gradients over 1e-6, which turn rounding errors into 1e-10.
+DERIVED_STEP_SIZE = ("gcivr", "gcivr_random", "scgd")
+NUMBER = 8  # bytes of a float64
+
+
+@pytest.fixture(scope="module", params=[2, 3], ids=["two", "three"])
+def ranks(request, tmp_path_factory, start_ranks):
+    """What each rank wrote down."""
+    folder = tmp_path_factory.mktemp("ranks")
+    start_ranks(request.param, folder)
+    return [torch.load(folder / f"rank{rank}.pt", weights_only=True) for rank in range(request.param)]
+
+
+@pytest.fixture(scope="module")
+def alone():
+    return {name: run_case(case, Shard(), SingleProcess()) for name, case in CASES.items()}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_all_ranks_end_at_the_same_point_bit_for_bit(ranks, name):
+    first, *others = (rank[name] for rank in ranks)
+    assert bool(first["point"].isfinite().all())
+    assert float(first["point"].norm()) > 0.01
+    for other in others:
+        assert torch.equal(other["point"], first["point"])
+        assert other["average"] is first["average"] is None or torch.equal(other["average"], first["average"])
+        assert other["generator"] == first["generator"]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_several_processes_end_where_one_does(ranks, alone, name):
+    tolerance = 1e-8 if name in DERIVED_STEP_SIZE else 1e-12
+    for key in ("point", "average"):
+        if alone[name][key] is not None:
+            torch.testing.assert_close(ranks[0][name][key], alone[name][key], rtol=0, atol=tolerance)
+    assert ranks[0][name]["generator"] == alone[name]["generator"]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_calls_of_all_ranks_are_those_of_one_process(ranks, alone, name):
+    calls = [rank[name]["calls"] for rank in ranks]
+    assert sum(calls) == alone[name]["calls"]
+    if not name.endswith("one_row"):
+        # The work is shared: nobody does more than a little above an equal part.
+        assert max(calls) < 1.4 * sum(calls) / len(calls)
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name.endswith("one_row")])
+def test_a_draw_of_one_row_is_work_for_one_rank_only(ranks, name):
+    """Part `r` of one row is from `r // n` to `(r + 1) // n`: the last rank has it."""
+    epochs = ranks[0][name]["epochs"]
+    steps, population = CASES[name].steps, 600
+    # A refresh is the work of all; of each other step the two points of one row are the work of the last rank.
+    shared = epochs * population // len(ranks)
+    points = 2 if epochs else 1
+    expected = [shared] * (len(ranks) - 1) + [shared + points * (steps - epochs)]
+    assert [rank[name]["calls"] for rank in ranks] == expected
+
+
+def refresh_bytes():
+    """Two rounds: the shift to agree on, then value (1), Jacobian (d), mean loss (1) and its gradient (d)."""
+    return NUMBER + NUMBER * (2 + 2 * FEATURES)
+
+
+def advance_bytes():
+    """One round: steps of value (1), Jacobian (d) and gradient (d), the floor (1), whether somebody overflowed (1)."""
+    return NUMBER * (3 + 2 * FEATURES)
+
+
+GCIVR = [name for name in CASES if name.startswith("gcivr")]
+
+
+@pytest.mark.parametrize("name", GCIVR)
+def test_gcivr_exchanges_twice_for_a_refresh_and_once_for_a_step(ranks, alone, name):
+    """Where an exponential overflows on some rank, all agree on the highest shift and exchange the increments again.
+
+    The second time nobody has to ask whether somebody overflowed, but the shift was sent before: as many bytes.
+    """
+    asked = alone[name]["asked"]
+    for rank in ranks:
+        begun = rank[name]["begun"]
+        rounds, sent = rank[name]["rounds"] - begun["rounds"], rank[name]["bytes"] - begun["bytes"]
+        assert rounds == 2 * asked["refreshes"] + asked["advances"] + 2 * asked["raised"]
+        assert sent == refresh_bytes() * asked["refreshes"] + advance_bytes() * (asked["advances"] + asked["raised"])
+
+
+@pytest.mark.parametrize("name", GCIVR)
+def test_only_the_case_that_is_meant_to_overflow_does(alone, name):
+    assert (alone[name]["asked"]["raised"] > 0) == (name == "gcivr_raised")
+    assert alone[name]["asked"]["refreshes"] == alone[name]["epochs"]
+
+
+def test_the_epochs_of_gcivr_are_as_long_as_asked_for(ranks):
+    assert ranks[0]["gcivr_fixed"]["epochs"] == 5
+
+
+@pytest.mark.parametrize("name", ["gcivr", "scgd"])
+def test_a_derived_step_size_costs_one_refresh_for_each_of_its_gradients(ranks, name):
+    """The power iteration measures gradients on 50 of the 600 rows."""
+    begun = [rank[name]["begun"] for rank in ranks]
+    gradients, rest = divmod(sum(found["calls"] for found in begun), 50)
+    assert rest == 0
+    assert gradients >= 2
+    for found in begun:
+        assert found["rounds"] == 2 * gradients
+        assert found["bytes"] == refresh_bytes() * gradients
+
+
+@pytest.mark.parametrize("name", ["scgd", "scgd_one_row"])
+def test_scgd_exchanges_twice_in_every_step(ranks, name):
+    for rank in ranks:
+        found = rank[name]
+        assert found["rounds"] - found["begun"]["rounds"] == 2 * CASES[name].steps
+        assert found["bytes"] - found["begun"]["bytes"] == refresh_bytes() * CASES[name].steps
+
+
+@pytest.mark.parametrize("name", ["adagrad", "adam_all_rows", "sgd_one_row"])
+def test_the_plain_methods_exchange_one_gradient_in_every_step(ranks, name):
+    for rank in ranks:
+        assert rank[name]["rounds"] == CASES[name].steps
+        assert rank[name]["bytes"] == NUMBER * FEATURES * CASES[name].steps
+
+
+def test_alone_nothing_is_exchanged(alone):
+    assert {(found["rounds"], found["bytes"]) for found in alone.values()} == {(0, 0)}

@@ -1,0 +1,110 @@
+"""Lightning on two processes: counts, decisions and checkpoints."""
+
+import itertools
+
+import pytest
+import rank_program
+import torch
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory, start_ranks):
+    """What each of two ranks ended with, and the folder they worked in."""
+    folder = tmp_path_factory.mktemp("trained")
+    start_ranks(2, folder, "lightning")
+    return [torch.load(folder / f"lightning{rank}.pt", weights_only=True) for rank in range(2)], folder
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    return rank_program.train(tmp_path_factory.mktemp("alone"), processes=1, steps=300)
+
+
+def untimed(curve):
+    return [{key: row[key] for key in row if key != "solver_seconds"} for row in curve]
+
+
+@pytest.mark.parametrize("name", ["straight", "interrupted", "resumed", "passes"])
+def test_both_ranks_tell_the_same_story(trained, name):
+    first, second = (rank[name] for rank in trained[0])
+    assert first["curve"] == second["curve"]
+    assert first["counts"] == second["counts"]
+    for key in ("steps", "reason", "global_step"):
+        assert first[key] == second[key]
+    assert first["points"].keys() == second["points"].keys() == {"last", "average", "best_feasible"}
+    for iterate, point in first["points"].items():
+        assert torch.equal(point, second["points"][iterate])
+
+
+def test_two_processes_end_where_one_does_and_count_the_same_calls(trained, alone):
+    first, second = (rank["straight"] for rank in trained[0])
+    assert first["steps"] == alone["steps"] == 300
+    assert first["reason"] == "steps 300 of 300"
+    for iterate in ("last", "average"):
+        # The step size is derived from differences of gradients, which turn rounding errors into 1e-10.
+        torch.testing.assert_close(first["points"][iterate], alone["points"][iterate], rtol=0, atol=1e-8)
+    assert first["local_calls"] + second["local_calls"] == alone["counts"]["sample_calls"]
+    for name in ("sample_calls", "inner_values", "inner_jacobians", "loss_gradients", "constraint_checks"):
+        assert first["counts"][name] == alone["counts"][name]
+
+
+def test_the_last_recovery_counts_as_one_projection_on_any_number_of_processes(trained, alone):
+    assert alone["counts"]["projections"] == 1
+    assert trained[0][0]["straight"]["counts"]["projections"] == 1
+
+
+def test_rounds_are_common_and_bytes_are_the_sum_over_ranks(trained, alone):
+    """Rounds as in the plain runs: two for each gradient of the power iteration and each refresh, one for a step."""
+    counts = trained[0][0]["straight"]["counts"]
+    assert counts["communication_rounds"] > 300
+    # Refreshes and steps carry 13 numbers each, whether in two rounds or in one.
+    refreshes = counts["communication_rounds"] - 300
+    assert counts["communication_bytes"] <= 2 * 8 * 13 * (300 + refreshes)
+    assert counts["communication_bytes"] >= 2 * 8 * 13 * 300
+    assert alone["counts"]["communication_rounds"] == alone["counts"]["communication_bytes"] == 0
+
+
+def test_a_run_of_two_processes_resumes_bit_for_bit(trained):
+    ranks, folder = trained
+    saved = torch.load(folder / "resumed" / "last.ckpt", weights_only=True)["drobench"]
+    assert len(saved["ranks"]) == 2
+    assert 0 < saved["steps"] < 140
+    for rank, found in enumerate(ranks):
+        straight, resumed = found["straight"], found["resumed"]
+        for iterate, point in straight["points"].items():
+            assert torch.equal(resumed["points"][iterate], point)
+        for key in ("counts", "oracle", "local_calls", "steps", "global_step"):
+            assert resumed[key] == straight[key]
+        assert untimed(resumed["curve"]) == untimed(straight["curve"])
+        # The first part was taken over from the file and not computed again: its times are those of the file.
+        assert resumed["curve"][: len(saved["curve"])] == saved["curve"]
+        assert len(saved["curve"]) > 3
+        mine = saved["ranks"][rank]["oracle"]
+        assert 0 < mine["counters"]["sample_calls"] < found["straight"]["local_calls"]
+
+
+def test_each_rank_has_its_own_part_in_the_checkpoint(trained):
+    first, second = torch.load(trained[1] / "resumed" / "last.ckpt", weights_only=True)["drobench"]["ranks"]
+    assert first["oracle"]["generator"] == second["oracle"]["generator"]
+    assert first["seconds"] != second["seconds"]
+    assert torch.equal(first["state"]["point"], second["state"]["point"])
+
+
+def test_a_checkpoint_of_two_processes_is_refused_by_one(trained, tmp_path):
+    from drobench.errors import DrobenchError
+
+    (tmp_path / "last.ckpt").write_bytes((trained[1] / "resumed" / "last.ckpt").read_bytes())
+    with pytest.raises(DrobenchError, match=r"written by 2 processes .* by 1\. Use trainer\.devices=2"):
+        rank_program.train(tmp_path, processes=1, steps=300)
+
+
+def test_passes_end_a_run_of_two_processes_and_are_looked_at_on_the_way(trained):
+    found = trained[0][0]["passes"]
+    assert found["reason"].startswith("passes")
+    passes = [row["passes"] for row in found["curve"]]
+    assert passes == sorted(set(passes))
+    # One mark after the other, each passed by less than a refresh and a step.
+    assert len(passes) >= 5
+    assert 6.0 <= passes[-1] < 7.1
+    assert all(later - sooner < 2.1 for sooner, later in itertools.pairwise(passes))
+    assert passes[-1] == found["counts"]["sample_calls"] / rank_program.ROWS

@@ -1,0 +1,395 @@
+"""A solver under Lightning: what is evaluated, counted, and when it ends."""
+
+import math
+import time
+
+import pytest
+import torch
+
+from drobench.objective.composite import Composite
+from drobench.objective.oracle import Oracle, build_oracle
+from drobench.problem.metrics import SplitScore
+from drobench.reformulation.reformulation import ReformulationConfig
+from drobench.reformulation.routes import find_route
+from drobench.registry.time_limit import time_limit
+from drobench.results.record import Status
+from drobench.solver import SingleProcess
+
+SOLVERS = ["gcivr", "gcivr_random", "gcivr_average", "scgd", "adam"]
+
+
+def stay(point, step):
+    return point
+
+
+class Counted(Oracle):
+    """As much of an oracle as a told solver needs, with ten draws to a pass."""
+
+    samples = 10
+    constraints = 0
+
+    def __init__(self) -> None:
+        super().__init__(0, torch.zeros(2, dtype=torch.float64))
+
+    def estimate(self, points, rows):
+        self.counters.sample_calls += 1
+
+
+@pytest.fixture
+def training_steps(monkeypatch):
+    """Return the list of Lightning's counts, one for each training step that was begun."""
+    from drobench.training.solver_module import SolverModule
+
+    counts = []
+    original = SolverModule.training_step
+
+    def counted(self, batch, batch_idx):
+        counts.append(self.trainer.global_step)
+        return original(self, batch, batch_idx)
+
+    monkeypatch.setattr(SolverModule, "training_step", counted)
+    return counts
+
+
+def alone(bench, name, steps):
+    """Return solution, counters and generator after so many steps of a solver with nothing around it."""
+    task = bench.task(bench.solver(name), steps=1)
+    oracle, communicator = task.build_oracles[0](), SingleProcess()
+    with torch.no_grad():
+        state = task.solver.init(task.start, oracle, communicator)
+        for _ in range(steps):
+            state = task.solver.step(state, oracle, communicator)
+    return task.solver.solution(state), oracle.state_dict()
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_lightning_evaluation_and_clock_change_nothing_that_a_solver_does(bench, same, tmp_path, name):
+    module = bench.train(bench.task(bench.solver(name), passes=12, every_passes=0.5), tmp_path)
+    point, oracle = alone(bench, name, module.steps)
+    assert torch.equal(module.final["last"][1], point)
+    assert same(module.oracle.state_dict(), oracle)
+    assert torch.equal(module.iterate.detach(), point)
+    counted = {**oracle["counters"], "communication_rounds": 0, "communication_bytes": 0}
+    assert module.counts() == counted
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_how_often_one_looks_changes_nothing(bench, same, tmp_path, name):
+    often, seldom = (
+        bench.train(bench.task(bench.solver(name), passes=20, every_passes=every), tmp_path / str(every))
+        for every in (1.0, 5.0)
+    )
+    assert len(often.curve) > len(seldom.curve) > 2
+    assert often.steps == seldom.steps
+    assert torch.equal(often.final["last"][1], seldom.final["last"][1])
+    assert same(often.oracle.state_dict(), seldom.oracle.state_dict())
+    assert ("average" in often.final) == ("average" in seldom.final)
+    if "average" in often.final:
+        assert torch.equal(often.final["average"][1], seldom.final["average"][1])
+    assert often.curve[-1]["objective"] == seldom.curve[-1]["objective"]
+
+
+@pytest.mark.parametrize("every", [1.0, 0.25, 3.0])
+def test_the_curve_has_the_start_and_a_row_at_every_mark(bench, told, tmp_path, every):
+    """Steps of 7 rows among 300: a row stands at the first step that reaches a multiple of `every` passes."""
+    module = bench.train(bench.task(told(stay, rows=7), passes=9, every_passes=every), tmp_path)
+    marks = [every * number for number in range(1, round(9 / every) + 1)]
+    expected = [0] + [math.ceil(mark * bench.samples / 7) for mark in marks]
+    assert [row["step"] for row in module.curve] == expected
+    assert [row["passes"] for row in module.curve] == [step * 7 / 300 for step in expected]
+
+
+def test_the_first_row_is_the_start_before_anything_was_counted(bench, tmp_path):
+    module = bench.train(bench.task(bench.solver("gcivr"), steps=3, optimum=0.125), tmp_path)
+    first = module.curve[0]
+    assert first["objective"] == float(bench.problem.form.value(bench.start))
+    assert first["gap"] == first["objective"] - 0.125
+    counted = ("step", "passes", "oracle_calls", "solver_seconds", "communication_rounds", "communication_bytes")
+    assert {first[name] for name in (*counted, *module.oracle.counters.as_dict())} == {0}
+
+
+def test_a_run_that_ends_between_marks_is_evaluated_where_it_ends(bench, told, tmp_path):
+    module = bench.train(bench.task(told(stay), steps=14), tmp_path)
+    assert [row["step"] for row in module.curve] == [0, 10, 14]
+
+
+@pytest.mark.parametrize("name", ["gcivr", "scgd", "adagrad"])
+def test_rows_of_the_curve_hold_the_counts_and_scores_of_their_step(bench, tmp_path, name):
+    module = bench.train(bench.task(bench.solver(name), passes=4), tmp_path)
+    assert len(module.curve) >= 4
+    for row in module.curve[1:]:
+        point, oracle = alone(bench, name, row["step"])
+        assert {key: row[key] for key in oracle["counters"]} == oracle["counters"]
+        assert row["passes"] == oracle["counters"]["sample_calls"] / bench.samples
+        assert row["oracle_calls"] == oracle["counters"]["sample_calls"]
+        assert row["objective"] == float(bench.problem.form.value(point))
+        assert row["validation_error"] == bench.problem.score(point, "validation").error
+        assert row["test_worst_class_error"] == bench.problem.score(point, "test").extra["worst_class_error"]
+
+
+def test_every_row_is_reported_as_it_is_made(bench, tmp_path):
+    seen = []
+    module = bench.train(
+        bench.task(bench.solver("scgd"), passes=3), tmp_path, report=lambda row: seen.append(dict(row))
+    )
+    assert seen == module.curve
+    assert len(seen) == 4
+
+
+def test_lightning_counts_one_step_for_every_training_step(bench, told, training_steps, tmp_path):
+    module = bench.train(bench.task(told(stay), passes=7), tmp_path)
+    assert training_steps == list(range(len(training_steps)))
+    assert module.trainer.global_step == len(training_steps)
+    # At least one training step for each row of the curve after the first.
+    assert len(training_steps) >= 7
+    assert module.steps == 70
+
+
+@pytest.mark.parametrize("steps", [1, 2, 99, 100, 257])
+@pytest.mark.parametrize("name", ["gcivr", "adam"])
+def test_a_number_of_steps_is_kept_exactly(bench, tmp_path, name, steps):
+    module = bench.train(bench.task(bench.solver(name), steps=steps), tmp_path)
+    assert module.steps == steps
+    assert module.curve[-1]["step"] == steps
+    assert module.final["last"][0].step == steps
+    assert module.verdict.status is Status.BUDGET_SPENT
+    assert module.verdict.reason == f"steps {steps} of {steps}"
+
+
+@pytest.mark.parametrize("name", ["gcivr", "scgd", "adagrad"])
+@pytest.mark.parametrize("limit", [{"oracle_calls": 1234}, {"passes": 4.1}])
+def test_calls_and_passes_are_exceeded_by_less_than_one_step(bench, tmp_path, name, limit):
+    module = bench.train(bench.task(bench.solver(name), every_passes=100.0, **limit), tmp_path)
+    allowed = limit.get("oracle_calls", limit.get("passes", 0.0) * bench.samples)
+    _, oracle = alone(bench, name, module.steps - 1)
+    assert oracle["counters"]["sample_calls"] < allowed <= module.oracle.counters.sample_calls
+    assert module.verdict.status is Status.BUDGET_SPENT
+    assert module.verdict.reason.startswith(next(iter(limit)))
+
+
+def test_seconds_of_the_solver_end_a_run(bench, told, tmp_path):
+    def act(point, step):
+        time.sleep(0.05)
+        return point
+
+    module = bench.train(bench.task(told(act), seconds=0.3), tmp_path)
+    assert module.verdict.status is Status.BUDGET_SPENT
+    assert module.verdict.reason.startswith("seconds")
+    assert module.clock.seconds["solver"] >= 0.3
+    # Each step lasts 0.05 s at least, so the sixth ends beyond the limit.
+    assert 1 <= module.steps <= 6
+
+
+def test_a_slow_evaluation_does_not_use_up_the_seconds(bench, told, watched, trained_by_fake_time, tmp_path):
+    problem = watched(bench.problem, lambda: trained_by_fake_time.advance(1000.0))
+    module = bench.train(bench.task(told(stay), problem=problem, seconds=100.0, steps=25), tmp_path)
+    assert module.verdict.reason == "steps 25 of 25"
+
+
+def test_a_solver_that_touches_no_sample_ends_all_the_same(bench, tmp_path):
+    """The exact reference reads the whole problem at once, so no limit on passes will ever stop it."""
+    with time_limit(10.0):
+        module = bench.train(bench.task(bench.solver("exact_convex"), passes=3), tmp_path)
+    assert module.verdict is not None
+
+
+def test_a_target_gap_is_relative_to_the_start_and_means_convergence(bench, tmp_path):
+    optimum = bench.optimum()
+    module = bench.train(bench.task(bench.solver("gcivr"), passes=200, target_gap=1e-4, optimum=optimum), tmp_path)
+    assert module.verdict.status is Status.CONVERGED
+    assert "target_gap 0.0001" in module.verdict.reason
+    relative = [row["gap"] / module.curve[0]["gap"] for row in module.curve]
+    assert relative[-1] <= 1e-4 < min(relative[:-1])
+    assert module.relative_gap(module.final["last"][0]) == relative[-1]
+    assert module.curve[-1]["passes"] < 200
+
+
+def test_a_target_stationarity_means_convergence(bench, tmp_path):
+    module = bench.train(bench.task(bench.solver("gcivr"), passes=200, target_stationarity=1e-5), tmp_path)
+    assert module.verdict.status is Status.CONVERGED
+    assert module.curve[-1]["stationarity"] <= 1e-5 < min(row["stationarity"] for row in module.curve[:-1])
+
+
+def test_without_an_optimum_a_target_gap_is_never_met(bench, tmp_path):
+    module = bench.train(bench.task(bench.solver("gcivr"), passes=5, target_gap=0.9999), tmp_path)
+    assert module.verdict.status is Status.BUDGET_SPENT
+
+
+@pytest.mark.parametrize("broken", [math.nan, math.inf])
+def test_a_point_that_is_no_number_ends_the_run(bench, told, tmp_path, broken):
+    def act(point, step):
+        return point * 0.0 + broken if step == 5 else point + 0.01
+
+    module = bench.train(bench.task(told(act), steps=10**9, every_passes=0.4), tmp_path)
+    assert module.verdict.status is Status.NON_FINITE
+    assert module.steps < 100
+    assert not math.isfinite(module.final["last"][0].objective)
+    assert module.final["last"][0].gap is None
+    # The iterate of step 4 was looked at and stays the best.
+    assert module.final["best_feasible"][0].step in (0, 4)
+    assert bool(module.final["best_feasible"][1].isfinite().all())
+
+
+def test_a_point_that_is_no_number_is_seen_long_before_the_next_evaluation(bench, told, tmp_path):
+    module = bench.train(
+        bench.task(told(lambda point, step: point + math.nan), steps=10**9, every_passes=1e9), tmp_path
+    )
+    assert module.verdict.status is Status.NON_FINITE
+    assert len(module.curve) == 2
+
+
+def test_a_solver_that_explodes_has_diverged(bench, told, tmp_path):
+    module = bench.train(
+        bench.task(told(lambda point, step: point + 10.0**step), steps=10**9, every_passes=0.1), tmp_path
+    )
+    assert module.verdict.status is Status.DIVERGED
+    assert "rose from" in module.verdict.reason
+    assert math.isfinite(module.final["last"][0].objective)
+    assert module.final["last"][0].objective > 1e3
+
+
+def test_a_lost_run_is_not_said_to_have_spent_its_budget(bench, told, tmp_path):
+    module = bench.train(bench.task(told(lambda point, step: point + 1e6), steps=10), tmp_path)
+    assert module.verdict.status is Status.DIVERGED
+
+
+def test_an_error_in_a_step_comes_out_as_it_is_and_spoils_nothing(bench, told, tmp_path):
+    class MisstepError(Exception):
+        pass
+
+    def act(point, step):
+        if step == 13:
+            raise MisstepError("in step 13")
+        return point
+
+    with pytest.raises(MisstepError, match="in step 13"):
+        bench.train(bench.task(told(act), steps=20), tmp_path)
+    assert bench.train(bench.task(told(stay), steps=20), tmp_path).steps == 20
+
+
+@pytest.mark.parametrize("projects", [True, False])
+def test_the_last_recovery_is_the_only_one_that_counts_as_a_projection(bench, told, tmp_path, projects):
+    recovered = []
+
+    def recover(point):
+        recovered.append(point)
+        return point + 1.0
+
+    task = bench.task(told(stay, average=True), steps=30, recover=recover, projects=projects)
+    module = bench.train(task, tmp_path)
+    assert len(recovered) >= 5
+    assert module.counts()["projections"] == int(projects)
+    assert [row["projections"] for row in module.curve] == [0, 0, 0, 0]
+    assert torch.equal(module.final["last"][1], bench.start + 1.0)
+    assert torch.equal(module.final["average"][1], bench.start + 1.0)
+    assert module.final["last"][0].objective == float(bench.problem.form.value(bench.start + 1.0))
+
+
+def test_last_average_and_best_are_kept_apart(bench, told, tmp_path):
+    """The objective falls until step 20 and rises again; the validation error is not known."""
+    direction = torch.zeros_like(bench.start)
+    direction[0] = -bench.problem.form.smooth_gradient(bench.start)[0].sign()
+
+    class NoValidation(type(bench.problem)):
+        def __init__(self, problem):
+            self.__dict__.update(problem.__dict__)
+            self.splits = {**problem.splits, "validation": None}
+
+    def act(point, step):
+        return point + (0.005 if step <= 20 else -0.01) * direction
+
+    task = bench.task(told(act, average=True), steps=40, problem=NoValidation(bench.problem))
+    module = bench.train(task, tmp_path)
+    assert set(module.final) == {"last", "average", "best_feasible"}
+    (last, point), (average, mean), (best, best_point) = (
+        module.final[name] for name in ("last", "average", "best_feasible")
+    )
+    path = [bench.start]
+    for step in range(1, 41):
+        path.append(act(path[-1], step))
+    assert torch.equal(point, path[40])
+    torch.testing.assert_close(mean, torch.stack(path[1:]).mean(dim=0), rtol=0, atol=1e-14)
+    assert torch.equal(best_point, path[20])
+    assert best.step == 20
+    assert best.objective == min(row["objective"] for row in module.curve) < last.objective
+    assert last.step == average.step == 40
+    for scores, at in ((last, point), (average, mean), (best, best_point)):
+        assert scores.objective == float(bench.problem.form.value(at))
+
+
+def test_a_solver_without_average_has_none(bench, told, tmp_path):
+    module = bench.train(bench.task(told(stay), steps=3), tmp_path)
+    assert set(module.final) == {"last", "best_feasible"}
+
+
+def test_the_best_feasible_iterate_has_the_lowest_validation_error_among_feasible_ones(
+    told, scripted_problem, bench, tmp_path
+):
+    """Scripted by the first coordinate, which is the number of the step in tens."""
+    violations = {0: 0.5, 1: -0.1, 2: 0.0, 3: 0.1, 4: -0.2}
+    errors = {0: 0.1, 1: 0.4, 2: 0.3, 3: 0.2, 4: 0.35}
+
+    def at(point):
+        return round(float(point[0]))
+
+    problem = scripted_problem(
+        {
+            "train": lambda point: SplitScore(max_violation=violations[at(point)]),
+            "validation": lambda point: SplitScore(error=errors[at(point)]),
+        }
+    )
+    task = bench.task(
+        told(lambda point, step: torch.tensor([step / 10, 0.0], dtype=torch.float64)),
+        problem=problem,
+        start=torch.zeros(2, dtype=torch.float64),
+        build_oracles=[lambda shard: Counted()],
+        steps=40,
+        optimum=0.0,
+    )
+    module = bench.train(task, tmp_path)
+    assert [row["feasible"] for row in module.curve] == [False, True, True, False, True]
+    assert [row["gap"] for row in module.curve] == [None, 0.5, 2.0, None, 8.0]
+    assert module.final["best_feasible"][0].step == 20
+    assert module.final["best_feasible"][0].validation_error == 0.3
+
+
+def test_no_iterate_is_the_best_feasible_one_where_none_is_feasible(told, scripted_problem, bench, tmp_path):
+    task = bench.task(
+        told(stay),
+        problem=scripted_problem({"train": SplitScore(max_violation=0.1)}),
+        start=torch.ones(2, dtype=torch.float64),
+        build_oracles=[lambda shard: Counted()],
+        steps=10,
+    )
+    assert set(bench.train(task, tmp_path).final) == {"last"}
+
+
+def test_nothing_is_written_where_no_checkpoint_and_no_logger_is_asked_for(bench, told, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    bench.train(bench.task(told(stay), passes=3), tmp_path / "work")
+    assert [path.name for path in tmp_path.rglob("*")] == ["work"]
+
+
+def test_the_seed_of_the_oracle_decides(bench, tmp_path):
+    first, again, other = (
+        bench.train(bench.task(bench.solver("scgd"), steps=50, seed=seed), tmp_path).final["last"][1]
+        for seed in (1, 1, 2)
+    )
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+
+
+def test_a_run_in_single_precision_stays_there(bench, tmp_path):
+    problem = bench.kl_problem(dtype=torch.float32)
+    start = bench.start.to(torch.float32)
+    form = find_route(problem.form, (Composite,), ReformulationConfig()).form
+    task = bench.task(
+        bench.solver("gcivr"),
+        problem=problem,
+        start=start,
+        build_oracles=[lambda shard: build_oracle(form, 0, start, shard)],
+        passes=5,
+    )
+    module = bench.train(task, tmp_path, dtype="float32")
+    assert module.final["last"][1].dtype == torch.float32
+    assert module.curve[-1]["objective"] < module.curve[0]["objective"]

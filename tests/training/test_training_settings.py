@@ -1,0 +1,68 @@
+"""Settings of trainer and logger that cannot be, and machines that cannot do what is asked."""
+
+import pytest
+import torch
+
+from drobench.errors import DrobenchError, SettingError
+from drobench.training.settings import LoggerConfig, TrainerConfig
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("name", "tpu"),
+        ("dtype", "float16"),
+        ("devices", 0),
+        ("nodes", -1),
+        ("threads", 0),
+        ("checkpoint_seconds", 0.0),
+        ("checkpoint_steps", 0),
+    ],
+)
+def test_an_impossible_setting_of_the_trainer_is_refused_by_name(name, value):
+    with pytest.raises(SettingError, match=rf"TrainerConfig\.{name} must be .*found {value!r}"):
+        TrainerConfig(**{name: value})
+
+
+def test_an_unknown_logger_is_refused_with_the_choices():
+    with pytest.raises(SettingError, match=r"one of none, csv.*found 'paper'"):
+        LoggerConfig("paper")
+
+
+@pytest.mark.parametrize(("name", "advice"), [("cpu", "trainer=ddp_cpu"), ("gpu", r"trainer=ddp\.")])
+@pytest.mark.parametrize("many", [{"devices": 2}, {"nodes": 2}])
+def test_a_trainer_of_one_process_refuses_several_and_names_the_one_that_does(name, advice, many):
+    with pytest.raises(DrobenchError, match=advice):
+        TrainerConfig(name=name, **many)
+
+
+@pytest.mark.parametrize(
+    ("settings", "processes", "distributed", "uses_gpu"),
+    [
+        ({}, 1, False, False),
+        ({"name": "gpu"}, 1, False, True),
+        ({"name": "ddp_cpu"}, 1, False, False),
+        ({"name": "ddp_cpu", "devices": 3}, 3, True, False),
+        ({"name": "ddp", "devices": 2, "nodes": 4}, 8, True, True),
+    ],
+)
+def test_processes_are_devices_times_nodes(settings, processes, distributed, uses_gpu):
+    config = TrainerConfig(**settings)
+    assert (config.processes, config.distributed, config.uses_gpu) == (processes, distributed, uses_gpu)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
+@pytest.mark.parametrize(("name", "other"), [("gpu", "cpu"), ("ddp", "ddp_cpu")])
+def test_a_gpu_that_is_not_there_is_refused_with_the_trainer_that_works(name, other):
+    from drobench.training.trainer import check_devices
+
+    with pytest.raises(DrobenchError, match=rf"trainer={name} needs a CUDA GPU.*Use trainer={other},"):
+        check_devices(TrainerConfig(name=name))
+    check_devices(TrainerConfig(name=other))
+
+
+def test_every_process_of_a_cpu_trainer_computes_on_the_cpu():
+    from drobench.training.trainer import device_of
+
+    assert device_of(TrainerConfig(name="ddp_cpu", devices=2), 1) == torch.device("cpu")
+    assert device_of(TrainerConfig(name="ddp", devices=2), 1) == torch.device("cuda", 1)
