@@ -1,6 +1,8 @@
 """Starting ranks, and looking for any that were left behind."""
 
+import contextlib
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -43,9 +45,9 @@ def start_ranks() -> Callable[..., str]:
     return start
 
 
-def _processes_with(text: str) -> list[str]:
+def _processes_with(text: str) -> dict[int, str]:
     """Return the command lines of living processes, other than this one, that contain `text`."""
-    found = []
+    found = {}
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit() and int(folder.name) != os.getpid():
             try:
@@ -53,15 +55,15 @@ def _processes_with(text: str) -> list[str]:
             except OSError:
                 continue  # it has ended meanwhile
             if text in words:
-                found.append(f"{folder.name}: {words}")
+                found[int(folder.name)] = words
     return found
 
 
 @pytest.fixture(scope="session")
-def left_behind() -> Callable[[Path], list[str]]:
+def left_behind() -> Callable[[Path], dict[int, str]]:
     """Return the processes that still work for a folder, after a moment for the kernel to end them."""
 
-    def look(folder: Path) -> list[str]:
+    def look(folder: Path) -> dict[int, str]:
         deadline = time.monotonic() + 5.0
         while (found := _processes_with(str(folder))) and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -77,10 +79,13 @@ def launched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[...,
     Returns the record, that folder (which holds the results too), and the seconds it took.
     """
 
+    folders: list[Path] = []
+
     def launch(*overrides: str) -> tuple[Any, Path, float]:
         from drobench import run
 
         folder = tmp_path_factory.mktemp("cell")
+        folders.append(folder)
         with pytest.MonkeyPatch.context() as patch:
             # The name of the resolved file is what tells our ranks from everybody else's.
             patch.setenv("TMPDIR", str(folder))
@@ -90,4 +95,9 @@ def launched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[...,
             record = run(*overrides, results=folder / "results")
             return record, folder, time.monotonic() - begin
 
-    return launch
+    yield launch
+    # Whatever a failing test has found is ended here, or it would slow down the tests after it.
+    for folder in folders:
+        for process in _processes_with(str(folder)):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)

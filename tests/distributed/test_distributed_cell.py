@@ -68,7 +68,7 @@ def test_exactly_one_record_is_left_and_nothing_of_the_work(together, left_behin
     results = folder / "results"
     assert [path.parent.name for path in results.glob("*/record.json")] == [record.run_id]
     assert not (results / ".work" / record.run_id).exists()
-    assert left_behind(folder) == []
+    assert left_behind(folder) == {}
 
 
 def test_nothing_is_left_among_the_temporary_files(together):

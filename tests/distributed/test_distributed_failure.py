@@ -1,6 +1,5 @@
 """A rank that fails, dies or hangs costs its cell, says why, and leaves no process behind."""
 
-import copy
 import os
 import re
 import sys
@@ -97,8 +96,6 @@ def _breakable_is_installed(tmp_path_factory):
     metadata.mkdir()
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: breakable\nVersion: 1.0\n")
     (metadata / "entry_points.txt").write_text("[drobench]\nbreakable = breakable_plugin\n")
-    schemas = ConfigStore.instance()
-    before = copy.deepcopy(schemas.repo)
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(site)
         inherited = os.environ.get("PYTHONPATH")
@@ -107,7 +104,7 @@ def _breakable_is_installed(tmp_path_factory):
         assert "breakable" in load_catalogue().solvers
         yield
     sys.modules.pop("breakable_plugin", None)
-    schemas.repo = before
+    ConfigStore.instance().repo["solver"].pop("breakable.yaml")
     load_catalogue.cache_clear()
 
 
@@ -126,7 +123,7 @@ def test_a_rank_that_breaks_ends_its_cell_as_failed(launched, left_behind, fault
     assert record.reason is not None
     assert re.search(reason, record.reason), record.reason
     assert seconds < 60.0
-    assert left_behind(folder) == []
+    assert left_behind(folder) == {}
     # It is recorded once, without a result, and without its temporary files.
     assert [path.parent.name for path in (folder / "results").glob("*/record.json")] == [record.run_id]
     assert record.iterates.last is None
@@ -137,7 +134,7 @@ def test_a_rank_that_breaks_ends_its_cell_as_failed(launched, left_behind, fault
 def test_a_cell_that_hangs_is_ended_by_its_timeout_with_all_its_processes(launched, left_behind):
     """Long enough for the ranks to be at work, which is when they are hardest to end."""
     record, folder, seconds = launched(*CELL, "solver.fault=hang", "timeout=20")
-    assert left_behind(folder) == []
+    assert left_behind(folder) == {}
     assert record.status == "failed"
     assert record.reason == "timed out after 20 s"
     assert 20.0 <= seconds < 80.0

@@ -1,0 +1,156 @@
+"""The house: which room may know which, and what must stay light."""
+
+import ast
+import importlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import drobench
+from drobench.registry import load_catalogue
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = (ROOT / "drobench", ROOT / "plugins" / "drobench_plugins")
+ROOMS = [folder for package in PACKAGES for folder in (package, *package.iterdir()) if (folder / "__init__.py").is_file()]
+MODULES = [file for package in PACKAGES for file in sorted(package.rglob("*.py"))]
+
+
+def modules_after(statement):
+    """Return the names of all modules that a fresh interpreter has loaded after a statement."""
+    code = f"{statement}\nimport json, sys\nprint(json.dumps(sorted(sys.modules)))"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(json.loads(ended.stdout))
+
+
+def test_the_import_contracts_are_kept():
+    command = Path(sys.executable).parent / "lint-imports"
+    ended = subprocess.run([command, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stdout
+    assert "0 broken" in ended.stdout
+
+
+def test_the_contracts_speak_of_every_room():
+    text = (ROOT / "pyproject.toml").read_text()
+    layers = text.split("layers = [")[1].split("]")[0]
+    named = {name.strip() for line in layers.splitlines() for name in line.strip(' ",').split("|") if name.strip()}
+    rooms = {folder.name for folder in (ROOT / "drobench").iterdir() if (folder / "__init__.py").is_file()}
+    assert rooms <= named
+
+
+@pytest.mark.parametrize("room", ROOMS, ids=lambda folder: str(folder.relative_to(ROOT)))
+def test_every_room_says_what_it_is_for(room):
+    text = ast.get_docstring(ast.parse((room / "__init__.py").read_text()))
+    assert text is not None
+    assert len(text.split()) >= 4
+
+
+def test_every_module_says_what_it_is_for():
+    silent = [str(file.relative_to(ROOT)) for file in MODULES if not ast.get_docstring(ast.parse(file.read_text()))]
+    assert silent == []
+
+
+def test_there_is_no_drawer_for_odds_and_ends():
+    named = [file for file in MODULES if {file.stem, *(part for part in file.parts)} & {"util", "utils", "misc", "common"}]
+    assert named == []
+
+
+def test_importing_the_package_is_light():
+    loaded = modules_after("import drobench")
+    assert not loaded & {"torch", "hydra", "omegaconf", "pytorch_lightning", "numpy", "polars", "pluggy"}
+    assert "drobench_plugins" not in loaded
+
+
+def test_results_are_read_without_torch():
+    files = sorted((ROOT / "drobench" / "results").glob("*.py"))
+    names = ["drobench.results" + ("" if file.stem == "__init__" else f".{file.stem}") for file in files]
+    loaded = modules_after("import " + ", ".join(names))
+    assert set(names) <= loaded
+    assert not loaded & {"torch", "hydra", "pytorch_lightning", "wandb"}
+
+
+def test_reading_a_configuration_does_not_load_lightning():
+    loaded = modules_after("import drobench.app.config")
+    assert "hydra" in loaded
+    assert not loaded & {"pytorch_lightning", "wandb", "drobench_plugins"}
+
+
+def test_listing_the_plugins_loads_neither_lightning_nor_hydra():
+    loaded = modules_after("from drobench.registry import load_catalogue; load_catalogue()")
+    assert "drobench_plugins.hooks" in loaded
+    assert not loaded & {"pytorch_lightning", "wandb", "hydra", "cvxpy", "sklearn"}
+
+
+@pytest.mark.parametrize("name", drobench.__all__)
+def test_every_public_name_is_there(name):
+    found = getattr(drobench, name)
+    if name != "__version__":
+        assert callable(found)
+        assert getattr(found, "__doc__", None)
+
+
+def test_the_public_names_are_the_documented_ones():
+    assert {"run", "leaderboard", "load_solution", "hookimpl"} <= set(drobench.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'walk'"):
+        _ = drobench.walk
+
+
+def test_the_version_is_written_once():
+    from importlib import metadata
+
+    assert drobench.__version__ == metadata.version("drobench")
+
+
+def registered():
+    found = load_catalogue()
+    for kind, entries in (("solver", found.solvers), ("problem", found.problems), ("dataset", found.datasets)):
+        for name, registration in entries.items():
+            if registration.distribution == "drobench":
+                yield pytest.param(registration.entry, id=f"{kind} {name}")
+
+
+@pytest.mark.parametrize("entry", registered())
+def test_every_plugin_of_ours_has_a_summary_and_a_reference(entry):
+    assert len(entry.summary.split()) >= 3
+    assert entry.reference.strip()
+    assert entry.config.__doc__
+    assert not entry.config.__doc__.startswith(f"{entry.config.__name__}("), "the text that dataclass makes up"
+    module = importlib.import_module(entry.config.__module__)
+    assert module.__doc__
+
+
+def test_all_our_plugins_are_sound():
+    assert load_catalogue().troubles == ()
+    assert list(registered())
+
+
+def test_the_framework_names_no_plugin():
+    """`drobench` knows no solver, problem or dataset by name, not even in a string."""
+    found = load_catalogue()
+    names = {*found.solvers, *found.problems, *found.datasets}
+    offenders = []
+    for file in (ROOT / "drobench").rglob("*.py"):
+        tree = ast.parse(file.read_text())
+        texts = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and node.value in names and id(node) not in texts:
+                offenders.append(f"{file.relative_to(ROOT)}:{node.lineno}: {node.value!r}")
+    assert offenders == []
+
+
+def test_a_solver_plugin_does_not_touch_gradients_or_processes_itself():
+    offenders = []
+    for file in (ROOT / "plugins" / "drobench_plugins" / "solvers").glob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Attribute) and node.attr in ("backward", "distributed"):
+                offenders.append(f"{file.name}:{node.lineno}: {node.attr}")
+    assert offenders == []
+
+
+def test_every_file_of_tests_has_its_own_name():
+    """Without packages in the tests two files of one name would be one module."""
+    names = [file.name for file in (ROOT / "tests").rglob("test_*.py")]
+    assert sorted(names) == sorted(set(names))
+    assert not list((ROOT / "tests").rglob("__init__.py"))
