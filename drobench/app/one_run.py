@@ -69,6 +69,7 @@ def run_cell(
         catalogue.check_fit(config.problem.name, config.dataset.name)
         check_devices(config.trainer)
         dataset = load_dataset(config, catalogue)
+        catalogue.check_fit(config.problem.name, config.dataset.name, dataset.provides)
     except REFUSALS as error:
         if not keep_refusals:
             raise

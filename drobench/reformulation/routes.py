@@ -17,6 +17,7 @@ from drobench.reformulation.divergence import (
 )
 from drobench.reformulation.finite_sum import DropRobustness, FiniteSumToComposite
 from drobench.reformulation.reformulation import Reformulation, ReformulationConfig
+from drobench.reformulation.saddle import ToSaddle
 from drobench.reformulation.wasserstein import WassersteinToComposite
 
 # Equivalent rewritings come first: a relaxation is taken only when nothing else leads to the solver.
@@ -29,6 +30,7 @@ REFORMULATIONS: tuple[type[Reformulation], ...] = (
     CVaRToComposite,
     WassersteinToComposite,
     ConstraintsToComposite,
+    ToSaddle,
     FiniteSumToComposite,
     DropRobustness,
 )

@@ -189,3 +189,21 @@ class TransportConstraints(Constraints):
 
     def rates(self, points: Tensor, index: Index) -> Tensor:
         return self.surrogates(points, index)[0]
+
+    def project_conic(self, point: Tensor) -> Tensor:
+        import cvxpy as cp  # noqa: PLC0415  # more than a second that only this projection needs
+
+        form, rows = self.form, self.form.margins.signed_rows.cpu().numpy()
+        weights, bound, slack = cp.Variable(form.dimension), cp.Variable(), cp.Variable(self.samples)
+        order: Any = {"l1": 1, "l2": 2, "linf": "inf"}[form.dual_norm]
+        conditions = [
+            cp.logistic(-rows @ weights) <= slack,
+            cp.logistic(rows @ weights) - form.flip_cost * bound <= slack,
+            cp.norm(weights[: form.dimension - form.free], order) <= bound,
+        ]
+        joint = cp.hstack([weights, bound, slack])
+        problem = cp.Problem(cp.Minimize(cp.sum_squares(joint - point.double().cpu().numpy())), conditions)
+        problem.solve(solver=cp.CLARABEL)
+        if problem.status not in ("optimal", "optimal_inaccurate"):
+            raise DrobenchError(f"The conic projection ended with status {problem.status}; use projection=euclidean.")
+        return torch.from_numpy(joint.value).to(point)

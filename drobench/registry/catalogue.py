@@ -98,10 +98,16 @@ class Catalogue:
         """Return the dataset called `name`, or raise `UnknownName`."""
         return self._find("dataset", name, self.datasets)
 
-    def check_fit(self, problem_name: str, dataset_name: str) -> None:
-        """Raise `NeedsNotMet` unless the dataset provides all the problem needs."""
+    def check_fit(self, problem_name: str, dataset_name: str, provided: frozenset[str] | None = None) -> None:
+        """Raise `NeedsNotMet` unless the dataset provides all the problem needs.
+
+        Args:
+            problem_name: The problem.
+            dataset_name: The dataset.
+            provided: What the loaded data provide; before loading, what the dataset's entry says.
+        """
         needs = self.problem(problem_name).entry.needs
-        missing = needs - self.dataset(dataset_name).entry.provides
+        missing = needs - (self.dataset(dataset_name).entry.provides if provided is None else provided)
         if not missing:
             return
         fitting = [name for name, found in self.datasets.items() if needs <= found.entry.provides]

@@ -25,6 +25,6 @@ def drobench_problems() -> list[ProblemEntry]:
 @hookimpl
 def drobench_datasets() -> list[DatasetEntry]:
     """Return the datasets of this package."""
-    from drobench_plugins.datasets import breast_cancer, synthetic  # noqa: PLC0415
+    from drobench_plugins.datasets import breast_cancer, digits, synthetic, tabular  # noqa: PLC0415
 
-    return [module.entry() for module in (breast_cancer, synthetic)]
+    return [module.entry() for module in (breast_cancer, digits, synthetic, tabular)]

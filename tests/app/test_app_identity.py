@@ -44,7 +44,7 @@ def test_every_setting_that_shapes_the_result_changes_the_id(configure, catalogu
     assert len(ids) == 1 + len(names)
 
 
-@pytest.mark.parametrize("solver", load_catalogue().solvers)
+@pytest.mark.parametrize("solver", list(load_catalogue().solvers))
 def test_every_hyperparameter_of_every_solver_changes_the_id(configure, catalogue, solver):
     config = configure(f"solver={solver}")
     first = identify(config, catalogue, "data")

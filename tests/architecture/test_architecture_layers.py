@@ -111,7 +111,7 @@ def registered():
                 yield pytest.param(registration.entry, id=f"{kind} {name}")
 
 
-@pytest.mark.parametrize("entry", registered())
+@pytest.mark.parametrize("entry", list(registered()))
 def test_every_plugin_of_ours_has_a_summary_and_a_reference(entry):
     assert len(entry.summary.split()) >= 3
     assert entry.reference.strip()

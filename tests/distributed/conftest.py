@@ -60,11 +60,11 @@ def _processes_with(text: str) -> dict[int, str]:
 
 
 @pytest.fixture(scope="session")
-def left_behind() -> Callable[[Path], dict[int, str]]:
+def left_behind() -> Callable[..., dict[int, str]]:
     """Return the processes that still work for a folder, after a moment for the kernel to end them."""
 
-    def look(folder: Path) -> dict[int, str]:
-        deadline = time.monotonic() + 5.0
+    def look(folder: Path, seconds: float = 5.0) -> dict[int, str]:
+        deadline = time.monotonic() + seconds
         while (found := _processes_with(str(folder))) and time.monotonic() < deadline:
             time.sleep(0.05)
         return found
@@ -73,27 +73,25 @@ def left_behind() -> Callable[[Path], dict[int, str]]:
 
 
 @pytest.fixture(scope="module")
-def launched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., tuple[Any, Path, float]]]:
+def launched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., tuple[Any, Path]]]:
     """Compute a cell whose resolved configuration lies in a folder of its own.
 
-    Returns the record, that folder (which holds the results too), and the seconds it took.
+    Returns the record and that folder, which holds the results too.
     """
 
     folders: list[Path] = []
 
-    def launch(*overrides: str) -> tuple[Any, Path, float]:
+    def launch(*overrides: str, folder: Path | None = None) -> tuple[Any, Path]:
         from drobench import run
 
-        folder = tmp_path_factory.mktemp("cell")
+        folder = folder or tmp_path_factory.mktemp("cell")
         folders.append(folder)
         with pytest.MonkeyPatch.context() as patch:
             # The name of the resolved file is what tells our ranks from everybody else's.
             patch.setenv("TMPDIR", str(folder))
             patch.setattr(tempfile, "tempdir", str(folder))
             patch.delenv("RANK", raising=False)
-            begin = time.monotonic()
-            record = run(*overrides, results=folder / "results")
-            return record, folder, time.monotonic() - begin
+            return run(*overrides, results=folder / "results"), folder
 
     yield launch
     # Whatever a failing test has found is ended here, or it would slow down the tests after it.

@@ -23,7 +23,7 @@ CELL = (
 @pytest.fixture(scope="module")
 def together(launched):
     """The record of two processes and the folder it is in."""
-    record, folder, _ = launched(*CELL, "trainer=ddp_cpu", "trainer.checkpoint_steps=50", "logger=csv")
+    record, folder = launched(*CELL, "trainer=ddp_cpu", "trainer.checkpoint_steps=50", "logger=csv")
     assert record.status == "budget_spent", record.reason
     return record, folder
 

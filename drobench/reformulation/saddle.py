@@ -1,0 +1,163 @@
+"""Saddle forms: the adversary's variables stay variables, for solvers that know only an operator and a projection.
+
+Divergences:  `L(x, q) = r(x) + sum q_i f_i(x) - D(q)` over weights `q` on the simplex, or on a ball or cap within it.
+Wasserstein:  `L(x, lam, c) = r(x) + lam (radius - kappa/2) + mean [l(t_i) + t_i/2 + c_i (t_i - lam kappa)/2]` over
+              `|x|_* <= lam` and `c` in `[-1, 1]^m`; maximised over `c` this is the reduced form.
+
+The operator is `(grad_x L, -grad_q L)`, estimated without bias from any rows: sums over samples are scaled by m / |rows|.
+"""
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from drobench.objective.ambiguity_sets import AmbiguitySet, Chi2Ball, Chi2Penalty, CVaR, KLPenalty
+from drobench.objective.composite import Rows
+from drobench.objective.forms import MinMax, RobustRisk
+from drobench.objective.losses import LogisticLoss
+from drobench.objective.regularizers import NormCone, Simplex
+from drobench.objective.wasserstein import WassersteinRisk
+from drobench.reformulation.reformulation import Reformulation, ReformulationConfig
+
+# The slope of the KL penalty is infinite at zero weight.
+_SMALLEST_WEIGHT = 1e-12
+_BISECTIONS = 100
+
+
+class DivergenceSaddle(MinMax):
+    """`(x, q)` with `m` weights `q`."""
+
+    def __init__(self, form: RobustRisk) -> None:
+        self.form = form
+        self.samples = form.losses.samples
+        self.parameters = form.dimension
+        self.dimension = self.parameters + self.samples
+
+    def start(self, point: Tensor) -> Tensor:
+        return torch.cat([point, point.new_full((self.samples,), 1.0 / self.samples)])
+
+    def value(self, joint: Tensor) -> Tensor:
+        """Return `L(x, q)`."""
+        point, weights = joint[: self.parameters], joint[self.parameters :]
+        risk = weights.dot(self.form.losses.values(point)) - self.form.ambiguity.penalty(weights)
+        return self.form.regularizer.value(point) + risk
+
+    def operator(self, joint: Tensor, rows: Rows) -> Tensor:
+        point, weights = joint[: self.parameters], joint[self.parameters :]
+        assert rows.samples is not None
+        losses, pullback = self.form.losses.linearize(point[None], rows.samples)
+        scale = self.samples / max(losses.shape[1], 1)
+        by_point = pullback(scale * weights[rows.samples][None, None])[0, 0] + self.form.regularizer.gradient(point)
+        by_weights = _penalty_slope(self.form.ambiguity, weights)
+        numbers = torch.arange(self.samples, device=joint.device)[rows.samples]
+        return torch.cat([by_point, by_weights.index_add(0, numbers, -scale * losses[0])])
+
+    def project(self, joint: Tensor) -> Tensor:
+        point, weights = joint[: self.parameters], joint[self.parameters :]
+        return torch.cat([point, project_weights(self.form.ambiguity, weights)])
+
+
+def _penalty_slope(ambiguity: AmbiguitySet, weights: Tensor) -> Tensor:
+    if isinstance(ambiguity, KLPenalty):
+        return ambiguity.gamma * ((weights.clamp(min=_SMALLEST_WEIGHT) * weights.numel()).log() + 1.0)
+    if isinstance(ambiguity, Chi2Penalty):
+        return ambiguity.gamma * (weights * weights.numel() - 1.0)
+    return torch.zeros_like(weights)
+
+
+def project_weights(ambiguity: AmbiguitySet, weights: Tensor) -> Tensor:
+    """Return the nearest weights that the adversary may choose."""
+    if isinstance(ambiguity, CVaR):
+        return ambiguity.nearest(weights)
+    simplex = Simplex()
+    projected = simplex.project(weights)
+    if not isinstance(ambiguity, Chi2Ball):
+        return projected
+    # Around the uniform weights the ball is Euclidean; the nearest point of both sets is a projection on the simplex of
+    # a point pulled towards the centre, just far enough.
+    centre, total = 1.0 / weights.numel(), weights.numel()
+
+    def excess(candidate: Tensor) -> float:
+        return 0.5 * total * float((candidate - centre).square().sum()) - ambiguity.radius
+
+    if excess(projected) <= 0.0:
+        return projected
+    low, high = 0.0, 1.0
+    for _ in range(_BISECTIONS):
+        middle = 0.5 * (low + high)
+        inside = excess(simplex.project(centre + middle * (weights - centre))) <= 0.0
+        low, high = (middle, high) if inside else (low, middle)
+    return simplex.project(centre + low * (weights - centre))
+
+
+class WassersteinSaddle(MinMax):
+    """`(x, lam, c)` with `m` multipliers `c` in `[-1, 1]`."""
+
+    def __init__(self, form: WassersteinRisk) -> None:
+        self.form = form
+        self.samples = form.margins.samples
+        self.parameters = form.dimension
+        self.dimension = self.parameters + 1 + self.samples
+
+    def start(self, point: Tensor) -> Tensor:
+        bound = point.new_ones(1)
+        flips = (self.form.margins.values(point) - bound * self.form.flip_cost).sign()
+        return self.project(torch.cat([point, bound, flips]))
+
+    def value(self, joint: Tensor) -> Tensor:
+        """Return `L(x, lam, c)`."""
+        point, bound, multipliers = self._parts(joint)
+        margins = self.form.margins.values(point)
+        losses, _ = LogisticLoss().of_margin(margins)
+        flips = 0.5 * multipliers * (margins - bound * self.form.flip_cost)
+        linear = bound * (self.form.radius - 0.5 * self.form.flip_cost)
+        return self.form.regularizer.value(point) + linear + (losses + 0.5 * margins + flips).mean()
+
+    def operator(self, joint: Tensor, rows: Rows) -> Tensor:
+        point, bound, multipliers = self._parts(joint)
+        assert rows.samples is not None
+        margins, pullback = self.form.margins.linearize(point[None], rows.samples)
+        count = max(margins.shape[1], 1)
+        _, slopes = LogisticLoss().of_margin(margins[0])
+        chosen = multipliers[rows.samples]
+        cotangents = (slopes + 0.5 + 0.5 * chosen) / count
+        by_point = pullback(cotangents[None, None])[0, 0] + self.form.regularizer.gradient(point)
+        by_bound = self.form.radius - 0.5 * self.form.flip_cost * (1.0 + chosen.sum() / count)
+        numbers = torch.arange(self.samples, device=joint.device)[rows.samples]
+        by_multipliers = torch.zeros_like(multipliers).index_add(
+            0, numbers, -(margins[0] - bound * self.form.flip_cost) / (2.0 * count)
+        )
+        return torch.cat([by_point, by_bound[None], by_multipliers])
+
+    def project(self, joint: Tensor) -> Tensor:
+        point, bound, multipliers = self._parts(joint)
+        inner = self.form.penalised(point)
+        cone = NormCone(self.form.dual_norm).project(torch.cat([inner, bound[None]]))
+        return torch.cat([cone[:-1], point[inner.numel() :], cone[-1:], multipliers.clamp(-1.0, 1.0)])
+
+    def _parts(self, joint: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        return joint[: self.parameters], joint[self.parameters], joint[self.parameters + 1 :]
+
+
+class ToSaddle(Reformulation):
+    """The saddle form of a robust risk or of a Wasserstein problem; equivalent."""
+
+    name = "saddle"
+    produces = MinMax
+
+    def accepts(self, form: Any) -> bool:
+        if isinstance(form, WassersteinRisk):
+            return math.isfinite(form.flip_cost)
+        return isinstance(form, RobustRisk) and isinstance(form.ambiguity, KLPenalty | Chi2Penalty | Chi2Ball | CVaR)
+
+    def apply(self, form: RobustRisk | WassersteinRisk, options: ReformulationConfig) -> MinMax:
+        self.saddle = WassersteinSaddle(form) if isinstance(form, WassersteinRisk) else DivergenceSaddle(form)
+        return self.saddle
+
+    def lift(self, point: Tensor) -> Tensor:
+        return self.saddle.start(point)
+
+    def recover(self, point: Tensor) -> Tensor:
+        return point[: self.saddle.parameters]

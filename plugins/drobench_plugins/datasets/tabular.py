@@ -1,0 +1,134 @@
+"""Your own table: any CSV or Parquet file with one row per sample and a label column.
+
+Numbers and booleans become one feature each, text columns one indicator per value. Labels may be numbers or text; their
+sorted distinct values become the classes 0, 1, ...
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from drobench.data.dataset import DataError, Dataset, DatasetConfig, assemble
+from drobench.errors import require_one_of
+from drobench.registry.entries import DatasetEntry
+from drobench.registry.hints import did_you_mean
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_READERS = {".csv": "read_csv", ".parquet": "read_parquet"}
+# One indicator per value is for categories, not for names or free text.
+_MOST_CATEGORIES = 100
+
+
+@dataclass
+class TabularConfig(DatasetConfig):
+    """Settings of a table."""
+
+    path: str | None = None
+    """The file, ending in .csv or .parquet."""
+    label: str | None = None
+    """The column to predict."""
+    drop: list[str] = field(default_factory=list)
+    """Columns that are neither label nor feature, such as identifiers."""
+    missing: str = "refuse"
+    """What to do with missing values: `refuse`, or `drop_rows`."""
+
+    def __post_init__(self) -> None:
+        """Refuse impossible values."""
+        super().__post_init__()
+        require_one_of(self, "missing", ("refuse", "drop_rows"))
+
+
+def load_tabular_dataset(config: TabularConfig) -> Dataset:
+    """Return the table as a dataset."""
+    if config.path is None or config.label is None:
+        raise DataError(
+            "Dataset 'tabular': a file and its label column are needed; found "
+            f"path={config.path} and label={config.label}. Set `dataset.path=FILE dataset.label=COLUMN`."
+        )
+    table = _read(Path(config.path))
+    _check_columns(table, [config.label, *config.drop], config.path)
+    table = _without_missing(table.drop(config.drop), config)
+    labels = np.unique(table[config.label].to_numpy(), return_inverse=True)[1]
+    features = _numeric(table.drop(config.label), config.path)
+    return assemble("tabular", features.to_numpy(), labels, config, feature_names=tuple(features.columns))
+
+
+def _read(path: Path) -> "pl.DataFrame":
+    import polars as pl  # noqa: PLC0415
+    from polars.exceptions import PolarsError  # noqa: PLC0415
+
+    if path.suffix not in _READERS:
+        raise DataError(
+            f"Dataset 'tabular': a .csv or .parquet file is needed; found {path}. Convert it, or rename it."
+        )
+    if not path.is_file():
+        raise DataError(f"Dataset 'tabular': there is no file {path.resolve()}. Check `dataset.path=`.")
+    try:
+        table: pl.DataFrame = getattr(pl, _READERS[path.suffix])(path)
+    except PolarsError as error:
+        raise DataError(
+            f"Dataset 'tabular': {path} cannot be read as {path.suffix}: {error}. Check the file."
+        ) from error
+    return table
+
+
+def _check_columns(table: "pl.DataFrame", wanted: list[str], path: str) -> None:
+    for name in wanted:
+        if name not in table.columns:
+            found = ", ".join(table.columns[:20]) + (", ..." if len(table.columns) > 20 else "")
+            raise DataError(
+                f"Dataset 'tabular': {path} has no column {name!r}.{did_you_mean(name, table.columns)} Its columns: {found}."
+            )
+
+
+def _without_missing(table: "pl.DataFrame", config: TabularConfig) -> "pl.DataFrame":
+    counts = {name: count for name, count in table.null_count().row(0, named=True).items() if count}
+    if not counts:
+        return table
+    if config.missing == "drop_rows":
+        return table.drop_nulls()
+    worst = max(counts, key=lambda name: counts[name])
+    raise DataError(
+        f"Dataset 'tabular': no value may be missing; found {counts[worst]} missing in column {worst!r} and gaps in "
+        f"{len(counts)} columns in all. Fill them in, drop the columns with `dataset.drop=`, or set "
+        "`dataset.missing=drop_rows`."
+    )
+
+
+def _numeric(table: "pl.DataFrame", path: str) -> "pl.DataFrame":
+    """Turn text into indicators and everything else into numbers."""
+    import polars as pl  # noqa: PLC0415
+
+    texts = [name for name, kind in table.schema.items() if kind in (pl.String, pl.Categorical)]
+    for name in texts:
+        values = table[name].n_unique()
+        if values > _MOST_CATEGORIES:
+            raise DataError(
+                f"Dataset 'tabular': column {name!r} of {path} is text with {values} different values, more than "
+                f"{_MOST_CATEGORIES}: that is no category. Drop it with `dataset.drop=[{name}]`, or encode it yourself."
+            )
+    others = [name for name, kind in table.schema.items() if not (kind.is_numeric() or kind == pl.Boolean)]
+    strange = [name for name in others if name not in texts]
+    if strange:
+        raise DataError(
+            f"Dataset 'tabular': features must be numbers, booleans or text; found {strange[0]!r} of type "
+            f"{table.schema[strange[0]]}. Drop it with `dataset.drop=`, or convert it."
+        )
+    return table.to_dummies(texts).cast(pl.Float64)
+
+
+def entry() -> DatasetEntry:
+    """Return the catalogue entry."""
+    return DatasetEntry(
+        name="tabular",
+        summary="Your own CSV or Parquet file: dataset.path=FILE dataset.label=COLUMN.",
+        reference="a file of the user's",
+        config=TabularConfig,
+        factory=load_tabular_dataset,
+        # How many classes there are is seen only in the file, and checked when it is loaded.
+        provides=frozenset({"labels", "binary_labels"}),
+    )
