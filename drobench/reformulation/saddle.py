@@ -4,7 +4,7 @@ Divergences:  `L(x, q) = r(x) + sum q_i f_i(x) - D(q)` over weights `q` on the s
 Wasserstein:  `L(x, lam, c) = r(x) + lam (radius - kappa/2) + mean [l(t_i) + t_i/2 + c_i (t_i - lam kappa)/2]` over
               `|x|_* <= lam` and `c` in `[-1, 1]^m`; maximised over `c` this is the reduced form.
 
-The operator is `(grad_x L, -grad_q L)`, estimated without bias from any rows: sums over samples are scaled by m / |rows|.
+The operator is `(grad_x L, -grad_q L)`, estimated from any rows without bias: sums over them are scaled by m / |rows|.
 """
 
 import math

@@ -203,7 +203,7 @@ class TransportConstraints(Constraints):
         ]
         joint = cp.hstack([weights, bound, slack])
         problem = cp.Problem(cp.Minimize(cp.sum_squares(joint - point.double().cpu().numpy())), conditions)
-        problem.solve(solver=cp.CLARABEL)
+        problem.solve(solver=cp.CLARABEL)  # type: ignore[no-untyped-call]  # cvxpy's decorator hides the types
         if problem.status not in ("optimal", "optimal_inaccurate"):
             raise DrobenchError(f"The conic projection ended with status {problem.status}; use projection=euclidean.")
         return torch.from_numpy(joint.value).to(point)

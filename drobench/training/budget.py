@@ -7,8 +7,9 @@ from drobench.errors import SettingError, require_positive
 from drobench.results.record import Status
 
 _LIMITS = ("passes", "oracle_calls", "seconds", "steps")
-# A run has diverged once its objective is this many times the start's scale above the start.
-_DIVERGENCE = 1e3
+# A run has diverged once its objective is this many times the start's scale above the start. Large, since a solver
+# with a safeguard may stray far before it undoes an epoch.
+_DIVERGENCE = 1e6
 
 
 @dataclass

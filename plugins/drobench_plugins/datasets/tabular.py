@@ -81,7 +81,8 @@ def _check_columns(table: "pl.DataFrame", wanted: list[str], path: str) -> None:
         if name not in table.columns:
             found = ", ".join(table.columns[:20]) + (", ..." if len(table.columns) > 20 else "")
             raise DataError(
-                f"Dataset 'tabular': {path} has no column {name!r}.{did_you_mean(name, table.columns)} Its columns: {found}."
+                f"Dataset 'tabular': {path} has no column {name!r}.{did_you_mean(name, table.columns)} "
+                f"Its columns: {found}. Check the names, and the separator of the file."
             )
 
 
