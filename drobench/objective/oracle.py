@@ -169,10 +169,11 @@ class CompositeOracle(Oracle):
     def guard(self, inner_value: Tensor, rows: Rows, shift: Tensor, floor: Tensor | None = None) -> Tensor:
         """Return the nearest inner value inside the domain of `f`.
 
-        `floor` is the estimate's own lower bound. A mean over the full set needs no guard and comes back as it is.
+        `floor` is the estimate's own lower bound. Over the full set it is the exact mean, of which a recursion may fall
+        short by its rounding, so that only half of it is insisted on.
         """
         if rows.covered == 1.0:
-            return inner_value
+            return inner_value if floor is None else torch.maximum(inner_value, 0.5 * floor)
         smallest = self._form.outer.smallest(shift)
         if smallest is not None:
             inner_value = inner_value.clamp(min=smallest)

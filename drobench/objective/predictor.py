@@ -78,7 +78,9 @@ class LinearPredictor(Predictor):
             features = torch.cat([features, features.new_ones(features.shape[0], 1)], dim=1)
         if isinstance(loss, MarginLoss):
             return LinearMarginLosses(features, targets, loss)
-        return LinearScoreLosses(features, self.outputs, targets, loss)
+        if self.outputs > 1:
+            return LinearScoreLosses(features, self.outputs, targets, loss)
+        return NetworkLosses(lambda point, rows: rows @ point, self.dimension, features, targets, loss)
 
 
 class NetworkPredictor(Predictor):

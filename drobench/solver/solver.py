@@ -5,7 +5,6 @@ dataclasses. `step` changes none of its arguments but the oracle's counters and 
 plus `oracle.state_dict()`, and every solver can be resumed, repeated and compared without knowing it.
 """
 
-import types
 import typing
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -74,8 +73,7 @@ def state_type(solver: Solver[Any]) -> type:
 
 def _dataclass_in(hint: Any, name: str) -> type:
     """Return the dataclass in an annotation such as `Snapshot | None`."""
-    options = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
-    for option in options:
+    for option in typing.get_args(hint) or (hint,):
         if isinstance(option, type) and is_dataclass(option):
             return option
     raise DrobenchError(f"The state field {name!r} holds a nested value, but its annotation {hint!r} is no dataclass.")

@@ -18,6 +18,7 @@ from drobench.objective.oracle import (
     Counters,
     FiniteSumOracle,
     MinMaxOracle,
+    ReferenceOracle,
     Shard,
     build_oracle,
 )
@@ -337,9 +338,16 @@ class TestResults:
         assert type(built) is MinMaxOracle
         assert (built.dimension, built.samples, built.constraints) == (2, SAMPLES, 0)
 
-    def test_a_form_without_oracle_is_refused_by_name(self, margin_losses):
-        with pytest.raises(DrobenchError, match="No oracle for a RobustRisk; forms are Composite, FiniteSum, Constr"):
-            build_oracle(RobustRisk(margin_losses(), KLPenalty(1.0), Zero()), 0, START)
+    def test_a_form_without_oracle_is_refused_by_name(self):
+        with pytest.raises(DrobenchError, match="No oracle for a str; forms are Composite, FiniteSum, Constr"):
+            build_oracle("no form", 0, START)
+
+    def test_a_native_form_has_the_oracle_of_reference_solvers(self, margin_losses):
+        form = RobustRisk(margin_losses(), KLPenalty(1.0), Zero())
+        built = build_oracle(form, 0, START)
+        assert type(built) is ReferenceOracle
+        assert built.materialise() is form
+        assert built.passes == 1.0
 
     def test_type_and_device_are_those_of_the_start(self, composite):
         oracle = CompositeOracle(composite(), 0, START.float())

@@ -121,8 +121,8 @@ def test_an_unreachable_form_is_explained_with_the_names_of_the_forms(empirical)
 
 
 def test_the_explanation_names_the_adversary_and_all_reachable_forms(kl, t20):
-    with pytest.raises(NoRouteError, match=r"RobustRisk with KLPenalty .*\(MinMax\).* reach: Composite, FiniteSum\."):
-        find_route(kl, (MinMax,), OPTIONS)
+    with pytest.raises(NoRouteError, match=r"with KLPenalty .*\(Constrained\).* reach: Composite, FiniteSum, MinMax\."):
+        find_route(kl, (Constrained,), OPTIONS)
     with pytest.raises(NoRouteError, match=r"RobustRisk with Unheard .*\(Composite\).* reach: FiniteSum\."):
         find_route(RobustRisk(t20, Unheard(), REGULARIZER), (Composite,), OPTIONS)
 
