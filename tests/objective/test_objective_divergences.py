@@ -126,7 +126,7 @@ class TestKnownAnswers:
 
 class TestPrimal:
     @pytest.mark.parametrize("count", [1, 2, 7, 30])
-    @pytest.mark.parametrize("ambiguity", [*SETS, Chi2Variance(0.4)], ids=str)
+    @pytest.mark.parametrize("ambiguity", [*BALLS, *PENALTIES[1:], Chi2Variance(0.4)], ids=str)
     def test_the_worst_case_is_that_of_the_primal_problem(self, ambiguity, count, random_points):
         for seed, scale in ((0, 1.0), (1, 0.1), (2, 4.0)):
             losses = scale * random_points(seed, count)

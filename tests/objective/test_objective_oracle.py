@@ -523,10 +523,11 @@ class TestState:
 class TestGuard:
     INNER = torch.tensor([0.25], dtype=torch.float64)
 
-    def test_a_full_mean_comes_back_as_it_is(self, composite):
+    def test_a_full_mean_comes_back_as_it_is_unless_rounding_has_eaten_it(self, composite):
         oracle = CompositeOracle(composite("constraints"), 0, START)
-        guarded = oracle.guard(self.INNER, oracle.draw(), ZERO, self.INNER + 1.0)
-        assert guarded is self.INNER
+        assert oracle.guard(self.INNER, oracle.draw(), ZERO) is self.INNER
+        assert oracle.guard(self.INNER, oracle.draw(), ZERO, 1.9 * self.INNER).tolist() == [0.25]
+        assert oracle.guard(self.INNER, oracle.draw(), ZERO, 4.0 * self.INNER).tolist() == [0.5]
 
     def test_the_domain_of_the_outer_function_bounds_an_estimate(self, composite):
         oracle = CompositeOracle(composite("constraints"), 0, START)
