@@ -10,7 +10,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from drobench.app.config import RunConfig, compose, hydra_ready, register, resolve

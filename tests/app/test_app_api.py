@@ -128,9 +128,7 @@ def test_run_refuses_what_the_command_line_refuses(tmp_path):
     assert not (tmp_path / "r").exists()
 
 
-@pytest.mark.parametrize(
-    "name", ["with space", "a,b=c", "it's (final) [1] {x} #1 ~", "ünïcode"]
-)
+@pytest.mark.parametrize("name", ["with space", "a,b=c", "it's (final) [1] {x} #1 ~", "ünïcode"])
 def test_a_results_folder_may_have_any_name(tmp_path, name):
     record = run(*SMALL, results=tmp_path / name)
     assert (tmp_path / name / record.run_id / "record.json").is_file()

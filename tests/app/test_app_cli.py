@@ -89,12 +89,13 @@ def test_a_wrong_command_line_is_refused_with_the_usage(command, words):
 def test_help_for_run_lists_groups_choices_and_settings(command):
     shown = command("run", "--help")
     assert shown.code == 0
-    lines = {line.split(":")[0].strip(): line for line in shown.out.splitlines() if ":" in line}
+    groups, settings = shown.out.split("== Settings")
+    lines = {line.split(":")[0].strip(): line for line in groups.splitlines() if ":" in line}
     for group in ("dataset", "problem", "model", "solver", "budget", "trainer", "logger", "experiment", "debug"):
         assert group in lines, group
     assert ", ".join(load_catalogue().solvers) in lines["solver"]
     assert ", ".join(load_catalogue().datasets) in lines["dataset"]
-    assert "every_passes: 1.0" in shown.out
+    assert "every_passes: 1.0" in settings
 
 
 def test_the_configuration_can_be_shown_without_running(command, tmp_path):
@@ -252,7 +253,7 @@ class Pressing(Solver[State]):
 
 @hookimpl
 def drobench_solvers():
-    return [SolverEntry(name="pressing", summary="Presses Ctrl-C.", config=Config, factory=Pressing, accepts=(FiniteSum,))]
+    return [SolverEntry(name="pressing", summary="Presses.", config=Config, factory=Pressing, accepts=(FiniteSum,))]
 """
 
 
@@ -471,7 +472,9 @@ def test_show_tells_why_there_is_no_optimum_and_why_a_run_failed(command, misbeh
     for record in ResultStore(results).records().records:
         shown = command("show", record.run_id, "--results", results)
         assert shown.code == 0
-        expected = "the guest has had enough" if record.solver.name == "raising" else "unknown (the problem is not convex)"
+        expected = (
+            "the guest has had enough" if record.solver.name == "raising" else "unknown (the problem is not convex)"
+        )
         assert expected in shown.out
 
 

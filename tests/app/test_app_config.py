@@ -215,7 +215,8 @@ def test_an_impossible_value_is_refused_before_anything_is_computed(configure, w
 def test_the_configuration_goes_through_yaml_unchanged(configure, catalogue):
     config = configure(
         "solver=scgd", f"solver.step_size={1 / 3!r}", "problem.l2=1e-07", "problem.gamma=123456789.25", "seed=7",
-        "model=mlp", "model.hidden=[3,2]", "budget.target_gap=1e-12", "timeout=2.5", "reformulation.continuation=[1,0.1]",
+        "model=mlp", "model.hidden=[3,2]", "budget.target_gap=1e-12", "timeout=2.5",
+        "reformulation.continuation=[1,0.1]",
     )  # fmt: skip
     back = from_yaml(to_yaml(config), catalogue)
     assert plain(back) == plain(config)
@@ -299,7 +300,7 @@ def test_a_strangers_config_is_typed_and_checked_like_ours(configure):
     assert (solver.name, solver.flag, solver.count, solver.rates, solver.weights) == (
         "rich", True, None, [1.0, 2.0], {"a": 3.0},
     )  # fmt: skip
-    with pytest.raises(ConfigError, match="Did you mean 'solver.rates'"):
+    with pytest.raises(ConfigError, match=r"Did you mean 'solver\.rates'"):
         configure("solver=rich", "solver.rate=[1]", using=catalogue)
     with pytest.raises(ConfigError, match="flag"):
         configure("solver=rich", "solver.flag=7.5", using=catalogue)

@@ -231,8 +231,6 @@ def test_a_solver_that_raises_later_on_is_a_failed_run_too(configure, results):
     assert run_cell(configure("solver=late", using=catalogue), catalogue).status is Status.FAILED
 
 
-
-
 def test_a_factory_that_raises_is_a_failed_run(configure, results):
     def build(config):
         raise TypeError("cannot be built")
@@ -313,7 +311,7 @@ def test_a_solver_without_a_way_to_its_form_is_refused(configure, results):
 def test_a_trainer_that_this_machine_cannot_serve_is_refused(configure, catalogue, results):
     if torch.cuda.is_available():
         pytest.skip("this machine has a GPU")
-    with pytest.raises(DrobenchError, match="trainer=ddp needs a CUDA GPU.*trainer=ddp_cpu"):
+    with pytest.raises(DrobenchError, match=r"trainer=ddp needs a CUDA GPU.*trainer=ddp_cpu"):
         run_cell(configure("trainer=ddp"), catalogue)
     assert not records_in(results)
 

@@ -67,7 +67,7 @@ def newton_minimum(features, signs, gamma, l2):
     return value(point)
 
 
-@pytest.mark.parametrize(("gamma", "l2"), [(1.0, 1e-3), (0.5, 1e-2), (3.0, 0.1)])
+@pytest.mark.parametrize(("gamma", "l2"), [(1.0, 1e-3), (0.5, 1e-2)])
 def test_the_optimum_on_real_data_is_that_of_an_independent_method(configure, catalogue, optimum_of, gamma, l2):
     words = (f"problem.gamma={gamma}", f"problem.l2={l2}", "dataset=breast_cancer")
     features, signs = design(configure(*words, base=()), catalogue)

@@ -107,7 +107,7 @@ def test_a_sweep_is_found_by_name_or_path(tmp_path):
 
 
 def test_an_unknown_sweep_is_refused_with_the_nearest():
-    with pytest.raises(DrobenchError, match="no sweep called 'quikstart'. Did you mean 'quickstart'") as refusal:
+    with pytest.raises(DrobenchError, match=r"no sweep called 'quikstart'\. Did you mean 'quickstart'") as refusal:
         find_sweep("quikstart")
     assert "path of a YAML file" in str(refusal.value)
     with pytest.raises(DrobenchError, match=r"no sweep file 'nowhere/mine\.yaml'"):
@@ -115,7 +115,9 @@ def test_an_unknown_sweep_is_refused_with_the_nearest():
 
 
 def test_the_grid_is_the_product_of_its_values(sweep_file):
-    sweep = load_sweep(sweep_file("title: T\ndescription: D\ntimeout: 7\ngrid: {solver: [gcivr, scgd], seed: [0, 1, 2]}"))
+    sweep = load_sweep(
+        sweep_file("title: T\ndescription: D\ntimeout: 7\ngrid: {solver: [gcivr, scgd], seed: [0, 1, 2]}")
+    )
     assert (sweep.title, sweep.description, sweep.timeout) == ("T", "D", 7)
     chosen = [tuple(word for word in words if word.startswith(("solver=", "seed="))) for words in sweep.cells]
     assert len(set(chosen)) == 6
@@ -140,7 +142,9 @@ def test_parts_are_joined_and_may_change_the_grid(sweep_file):
     assert len(cells) == 2 * 2 + 2 + 1
     assert sum("solver=gcivr" in words for words in cells) == 4
     assert [words[-1] for words in cells if "solver=gcivr" in words] == ["solver.batch=2", "solver.batch=4"] * 2
-    assert [words for words in cells if "seed=7" in words] == [words for words in cells if "solver=unconstrained" in words]
+    assert [words for words in cells if "seed=7" in words] == [
+        words for words in cells if "solver=unconstrained" in words
+    ]
 
 
 def test_groups_are_chosen_before_their_settings(planned):

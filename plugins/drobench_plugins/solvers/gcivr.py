@@ -35,6 +35,9 @@ from drobench.solver import Communicator, Solver
 from drobench.solver.estimators import Estimates, advance, direction, refresh
 from drobench.solver.step_sizes import largest_curvature
 
+# Per accepted epoch, how much the memory of a failed step size fades.
+_RELAXATION = 1.1
+
 
 @dataclass
 class GcivrConfig:
@@ -114,6 +117,8 @@ class GcivrState:
     batch: int
     step_size: float
     first_step_size: float
+    largest_step_size: float
+    """Up to where the step size may grow back: below one that failed, and slowly forgotten."""
     # At every refresh on all rows.
     accepted: Snapshot | None
 
@@ -139,6 +144,7 @@ class Gcivr(Solver[GcivrState]):
             batch=1,
             step_size=step_size,
             first_step_size=step_size,
+            largest_step_size=step_size,
             accepted=None,
         )
 
@@ -176,7 +182,7 @@ class Gcivr(Solver[GcivrState]):
         """Measure the estimates afresh; with the safeguard, first see whether the last epoch went down."""
         population = oracle.constraints or oracle.samples
         epoch_length, batch, refresh_batch = self._sizes(state.epoch, population)
-        everything = refresh_batch is None or refresh_batch >= population
+        everything = refresh_batch is None or refresh_batch >= max(oracle.samples, oracle.constraints)
         rows = oracle.draw(refresh_batch, refresh_batch, replacement=self.config.replacement)
         estimates = refresh(oracle, communicator, state.point, rows)
         state = replace(
@@ -186,15 +192,28 @@ class Gcivr(Solver[GcivrState]):
             return state
         value = float(oracle.value(state.point, estimates.inner_value, estimates.loss_value, estimates.shift))
         best = state.accepted
-        if best is None or value <= best.value:
+        accepted = Snapshot(value, state.point, estimates, state.trail)
+        if best is None:
+            return replace(state, accepted=accepted) if math.isfinite(value) else state
+        # Near the optimum values differ by rounding only, which says nothing about the step size.
+        rounding = torch.finfo(state.point.dtype).eps ** 0.75 * (1.0 + abs(best.value))
+        if value < best.value - rounding:
             # Curvature met on the way may be behind us: a step size halved there must not stay small for ever.
-            step_size = min(state.first_step_size, self.config.recovery * state.step_size)
-            accepted = Snapshot(value, state.point, estimates, state.trail)
-            return replace(state, accepted=accepted, step_size=step_size)
+            largest = min(state.first_step_size, _RELAXATION * state.largest_step_size)
+            step_size = min(largest, self.config.recovery * state.step_size)
+            return replace(state, accepted=accepted, step_size=step_size, largest_step_size=largest)
+        if value <= best.value + rounding:
+            return replace(state, accepted=accepted)
         if not self.config.monotone:
             return state
         return replace(
-            state, point=best.point, estimates=best.estimates, trail=best.trail, step_size=0.5 * state.step_size
+            state,
+            point=best.point,
+            estimates=best.estimates,
+            trail=best.trail,
+            step_size=0.5 * state.step_size,
+            # What has just failed is not tried again soon, or the point would leave the optimum every few epochs.
+            largest_step_size=0.8 * state.step_size,
         )
 
     def _sizes(self, epoch: int, population: int) -> tuple[int, int, int | None]:
