@@ -8,7 +8,8 @@ That minimum is itself bounded from below in one of two ways:
                       that is left over, A^T (q u), is covered by the regularizer's l1 part
 
 For the Wasserstein problem the same works with one more multiplier per sample for the hinge. Nothing here trusts a
-solver: every candidate is made feasible first, and a poor candidate only gives a poor bound.
+solver: every candidate is made feasible first, and a poor candidate only gives a poor bound. Where feasibility is an
+equation, which floating point meets only to rounding, the remainder is charged at `1 + 2 |x|`.
 """
 
 import math

@@ -91,7 +91,11 @@ class SmoothedConstraints(Composite):
         )
 
     def _shift(self, parts: list[Tensor], shift: Tensor | None) -> Tensor:
-        largest = torch.stack([values.max() for values in parts if values.numel()]).max() * self.alpha
+        present = [values.max() for values in parts if values.numel()]
+        if not present:
+            # More processes than drawn constraints: this one has nothing to say.
+            return parts[0].new_zeros(()) if shift is None else shift
+        largest = torch.stack(present).max() * self.alpha
         if shift is None:
             return largest.clamp(min=0.0)
         too_large = bool(largest - shift > LARGEST_EXPONENT[shift.dtype] * self.gamma)

@@ -284,7 +284,7 @@ class TemperatureTilt(DualTransform):
 
 
 class KLBallToComposite(LiftedDivergence):
-    """KL ball with the temperature as a variable, kept above `gamma`: the value is at most `gamma ln m` high.
+    """KL ball with the temperature as a variable, kept above `gamma`: at most `gamma max(radius, ln m)` high.
 
     Where all losses are equal, as at the start of a linear model, the best temperature is zero and the curvature there
     infinite; the bound therefore sinks in stages, and matters only if the final temperature is that small.

@@ -87,15 +87,12 @@ def _least_distance(matrix: Array, bounds: Array, origin: Array) -> Array:
 def restore_by_polyak(constraints: Constraints, point: Tensor, steps: int = 200, tolerance: float = 0.0) -> Tensor:
     """Return a point with smaller violations, by steps `x - v grad / |grad|^2` on the worst constraint's value `v`."""
     for _ in range(steps):
-        values, pullback = constraints.surrogates(point[None], slice(None))
-        worst = int(values[0].argmax())
-        if float(values[0, worst]) <= tolerance:
+        values, gradients = _violated(constraints, point, tolerance)
+        if values.size == 0:
             return point
-        selector = torch.zeros_like(values)[:, None]
-        selector[0, 0, worst] = 1.0
-        gradient = pullback(selector)[0, 0]
-        size = float(gradient.square().sum())
+        worst = int(values.argmax())
+        size = float(gradients[worst] @ gradients[worst])
         if size == 0.0:
             return point
-        point = point - (values[0, worst] / size) * gradient
+        point = point - torch.from_numpy(gradients[worst] * (values[worst] / size)).to(point)
     return point

@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 import pytest
 from app_samples import MISBEHAVING, SMALL, configured, forget_module, write_package
+from hydra.core.config_store import ConfigStore
 
-from drobench.app.config import RunConfig
+from drobench.app.config import PLUGIN_GROUPS, RunConfig
 from drobench.registry import Catalogue, load_catalogue
 from drobench.results.record import Record
 
@@ -28,6 +29,9 @@ def _clean_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[
     environment = dict(os.environ)
     handler = signal.getsignal(signal.SIGINT)
     yield
+    for group in PLUGIN_GROUPS:
+        # A guest stays a choice of its group for the life of the process, unless it is taken out.
+        ConfigStore.instance().repo.pop(group, None)
     signal.signal(signal.SIGINT, handler)
     for name in set(os.environ) - set(environment):
         del os.environ[name]

@@ -112,7 +112,7 @@ def _breakable_is_installed(tmp_path_factory):
         assert "breakable" in load_catalogue().solvers
         yield
     sys.modules.pop("breakable_plugin", None)
-    ConfigStore.instance().repo["solver"].pop("breakable.yaml")
+    ConfigStore.instance().repo.get("solver", {}).pop("breakable.yaml", None)
     load_catalogue.cache_clear()
 
 
@@ -162,24 +162,39 @@ def test_a_cell_that_hangs_is_ended_by_its_timeout_with_all_its_processes(launch
     assert ended - (folder / "broken").stat().st_mtime < 60.0
 
 
-def test_a_killed_command_leaves_no_process_behind(tmp_path, left_behind):
-    """Nobody is there any more to end launcher and ranks, so they have to do it themselves."""
+@pytest.fixture
+def command_at_work(tmp_path):
+    """A command whose ranks compute for ever, in a process of its own; a checkpoint shows that they do."""
     program = Path(sys.executable).with_name("drobench")
     words = [*CELL, "budget.steps=1000000000", "trainer.checkpoint_steps=1", f"results={tmp_path / 'results'}"]
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     with (tmp_path / "output.txt").open("w") as output:
         command = subprocess.Popen([program, "run", *words], env=environment, stdout=output, stderr=output)
-    deadline = time.monotonic() + 120.0
-    # A checkpoint is the sign that all ranks are at work.
-    while not list(tmp_path.glob("results/.work/*/last.ckpt")) and time.monotonic() < deadline:
-        assert command.poll() is None, (tmp_path / "output.txt").read_text()
-        time.sleep(0.05)
+    try:
+        deadline = time.monotonic() + 120.0
+        while not list(tmp_path.glob("results/.work/*/last.ckpt")) and time.monotonic() < deadline:
+            assert command.poll() is None, (tmp_path / "output.txt").read_text()
+            time.sleep(0.05)
+        yield command
+    finally:
+        command.kill()
+        command.wait()
+
+
+def test_a_killed_command_leaves_no_process_behind(command_at_work, tmp_path, left_behind):
+    """Nobody is there any more to end launcher and ranks, so they have to do it themselves."""
     # The command, the launcher, and its two ranks.
-    assert len(left_behind(tmp_path, seconds=0.0)) >= 4
-    command.kill()
-    command.wait()
-    orphans = left_behind(tmp_path, seconds=60.0)
-    for process in orphans:
-        os.kill(process, signal.SIGKILL)
-    assert orphans == {}
+    assert len(left_behind(tmp_path, seconds=0.0)) == 4
+    command_at_work.kill()
+    command_at_work.wait()
+    assert left_behind(tmp_path, seconds=60.0) == {}
+    assert not list(tmp_path.glob("results/*/record.json"))
+
+
+def test_an_interrupted_command_ends_its_ranks_and_itself(command_at_work, tmp_path, left_behind):
+    """The signal goes to the command alone, as from a notebook or a scheduler; a terminal would send it to all."""
+    command_at_work.send_signal(signal.SIGINT)
+    assert command_at_work.wait(timeout=25.0) == 130
+    assert "interrupted" in (tmp_path / "output.txt").read_text()
+    assert left_behind(tmp_path) == {}
     assert not list(tmp_path.glob("results/*/record.json"))

@@ -308,9 +308,10 @@ class TestCentred:
 
     def test_with_enough_curvature_it_is_convex_and_without_it_is_not(self):
         def convex(constraints):
-            values = lambda points: constraints.surrogates(points, slice(None))[0]  # noqa: E731
             first, second = 2 * randoms(84, 400, 2), 2 * randoms(85, 400, 2)
-            return bool((values(0.5 * (first + second)) <= 0.5 * (values(first) + values(second)) + 1e-12).all())
+            points = (0.5 * (first + second), first, second)
+            middle, left, right = (constraints.surrogates(x, slice(None))[0] for x in points)
+            return bool((middle <= 0.5 * (left + right) + 1e-12).all())
 
         assert not convex(Waves())
         assert convex(CentredConstraints(Waves(), self.CURVATURE, torch.zeros(2).double()))
@@ -319,7 +320,7 @@ class TestCentred:
         slope = np.array([1.0, -2.0])
         original, centre = Waves(), torch.zeros(2).double()
         history = [0.0]
-        for _ in range(25):
+        for _ in range(80):
             centred = CentredConstraints(original, self.CURVATURE, centre)
 
             def values(x, centred=centred):

@@ -114,7 +114,7 @@ def run(monkeypatch):
 def test_a_run_goes_from_configuration_to_record(words, classes, run, tmp_path):
     from drobench import load_solution
 
-    record = run("dataset=digits", *words, "budget=smoke", results=tmp_path / "results")
+    record = run("dataset=digits", "dataset.split=[0.1,0.1,0.8]", *words, "budget=smoke", results=tmp_path / "results")
     assert record.status == "budget_spent"
     model = load_solution(record.run_id, results=tmp_path / "results")
     assert model.classes == classes

@@ -160,12 +160,16 @@ def test_a_column_may_turn_into_decimals_or_text_late_in_a_csv_file(tmp_path):
 
 def test_an_indicator_named_like_another_column_is_kept_apart_or_refused(tmp_path):
     frame = pl.DataFrame({"a": ["x", "y"] * 5, "a_x": np.arange(10.0), "label": [0, 1, 1, 0, 1] * 2})
-    try:
-        dataset = load(write(frame, tmp_path), "label", drop=[])
-    except DataError as error:
-        assert "a_x" in str(error)
-    else:
-        assert len(set(dataset.feature_names)) == len(dataset.feature_names) == 3
+
+    def names_or_message() -> tuple[str, ...] | str:
+        try:
+            return load(write(frame, tmp_path), "label", drop=[]).feature_names
+        except DataError as error:
+            return str(error)
+
+    found = names_or_message()
+    assert "a_x" in found
+    assert isinstance(found, str) or len(set(found)) == 3
 
 
 # What is refused, and in which words
