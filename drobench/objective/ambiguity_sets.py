@@ -122,6 +122,9 @@ class Chi2Variance(AmbiguitySet):
     def weights(self, losses: Tensor) -> Tensor:
         return (1.0 + (losses - losses.mean()) / self.gamma) / losses.numel()
 
+    def penalty(self, weights: Tensor) -> float:
+        return Chi2Penalty(self.gamma).penalty(weights)
+
     def minorant(self) -> AmbiguitySet:
         return Chi2Penalty(self.gamma)
 
@@ -146,8 +149,10 @@ class Chi2Penalty(AmbiguitySet):
         return candidates[last]
 
     def worst_case(self, losses: Tensor) -> Tensor:
-        excess = (losses - self.threshold(losses) + self.gamma).clamp(min=0.0)
-        return self.threshold(losses) - 0.5 * self.gamma + excess.square().mean() / (2.0 * self.gamma)
+        threshold = self.threshold(losses)
+        # (s + gamma)^2 / (2 gamma) - gamma / 2 without its cancellation at a large gamma.
+        excess = (losses - threshold).clamp(min=-self.gamma)
+        return threshold + (excess + excess.square() / (2.0 * self.gamma)).mean()
 
     def weights(self, losses: Tensor) -> Tensor:
         excess = (losses - self.threshold(losses) + self.gamma).clamp(min=0.0)
@@ -223,6 +228,10 @@ class CVaR(AmbiguitySet):
         weights = torch.empty_like(losses)
         weights[order] = (1.0 - ranks * cap).clamp(0.0, cap)
         return weights
+
+    def penalty(self, weights: Tensor) -> float:
+        cap = 1.0 / (self.level * weights.numel())
+        return 0.0 if float(weights.max()) <= max(cap, 1.0 / weights.numel()) * (1.0 + _ROUNDING) else math.inf
 
     def nearest(self, weights: Tensor) -> Tensor:
         """Project on the capped simplex, by bisection on the shift."""

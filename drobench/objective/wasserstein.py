@@ -84,18 +84,26 @@ class WassersteinRisk(Scored):
     def smooth_gradient(self, point: Tensor) -> Tensor:
         """Return a subgradient of `F`: by the envelope theorem the minimising `lam` counts only where `|x|_*` binds."""
         margins, pullback = self.margins.linearize(point[None], slice(None))
-        bound = self.best_bound(point, margins[0])
+        flipped, price = self._flips(point, margins[0])
         _, slopes = LogisticLoss().of_margin(margins)
-        price = self.radius
-        if math.isfinite(self.flip_cost):
-            flipped = (margins > bound * self.flip_cost).to(margins.dtype)
-            slopes = slopes + flipped
-            price = self.radius - self.flip_cost * float(flipped.mean())
-        gradient = pullback(slopes[:, None] / margins.shape[1])[0, 0]
+        gradient = pullback((slopes + flipped)[:, None] / margins.shape[1])[0, 0]
         inner = self.penalised(point)
-        if bool(bound <= norm_of(inner, self.dual_norm)) and price != 0.0:
-            gradient[: inner.numel()] += price * _norm_gradient(inner, self.dual_norm)
+        gradient[: inner.numel()] += price * _norm_gradient(inner, self.dual_norm)
         return gradient
+
+    def _flips(self, point: Tensor, margins: Tensor) -> tuple[Tensor, float]:
+        """Return the share of each sample that is flipped at the best `lam`, and what is left for the norm."""
+        if math.isinf(self.flip_cost):
+            return torch.zeros_like(margins), self.radius
+        bound = self.best_bound(point, margins)
+        if bool(bound <= norm_of(self.penalised(point), self.dual_norm)):
+            flipped = (margins > bound * self.flip_cost).to(margins.dtype)
+            return flipped, self.radius - self.flip_cost * float(flipped.mean())
+        # The bound is a quantile of the margins: flipping spends the whole radius, the last samples only in part.
+        affordable = margins.numel() * self.radius / self.flip_cost
+        quantile = margins.kthvalue(margins.numel() - math.floor(affordable)).values
+        flipped, tied = (margins > quantile).to(margins.dtype), (margins == quantile).to(margins.dtype)
+        return flipped + tied * ((affordable - float(flipped.sum())) / float(tied.sum())), 0.0
 
 
 def _norm_gradient(vector: Tensor, norm: str) -> Tensor:

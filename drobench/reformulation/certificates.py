@@ -54,30 +54,42 @@ def _fixed_weights_bound(form: FiniteSum | RobustRisk, point: Tensor, weights: T
     gradient = pullback(weights[None, None])[0, 0]
     regularizer = form.regularizer
     strength = regularizer.strong_convexity
+    bounds = []
     if strength > 0.0:
         subgradient = regularizer.least_subgradient(point, gradient)
         value = float(weights.dot(values[0]) + regularizer.value(point))
-        return value - penalty - float(subgradient.square().sum()) / (2.0 * strength)
+        bounds.append(value - float(subgradient.square().sum()) / (2.0 * strength))
     losses = form.losses
-    logistic = isinstance(losses, LinearMarginLosses) and isinstance(losses.loss, LogisticLoss)
-    if not logistic or not isinstance(regularizer, ElasticNet):
-        return None
-    assert isinstance(losses, LinearMarginLosses)
-    shares = torch.sigmoid(-(losses.signed_rows @ point))
-    bound = _logistic_dual(losses.signed_rows, weights, shares, regularizer.l1, point)
-    return None if bound is None else bound - penalty
+    if (
+        isinstance(losses, LinearMarginLosses)
+        and isinstance(losses.loss, LogisticLoss)
+        and isinstance(regularizer, ElasticNet)
+    ):
+        shares = torch.sigmoid(-(losses.signed_rows @ point))
+        bound = _logistic_dual(losses.signed_rows, weights, shares, regularizer, point)
+        bounds += [] if bound is None else [bound]
+    return max(bounds) - penalty if bounds else None
 
 
-def _logistic_dual(rows: Tensor, weights: Tensor, shares: Tensor, l1: float, point: Tensor) -> float | None:
-    """Return `sum q_i H(u_i)` for shares made feasible: `|A^T (q u)|_inf <= l1`."""
+def _logistic_dual(
+    rows: Tensor, weights: Tensor, shares: Tensor, regularizer: ElasticNet, point: Tensor
+) -> float | None:
+    """Return `sum q_i H(u_i)` less what the regularizer does not cover of the linear part `A^T (q u)`.
+
+    A quadratic part covers any linear part, at a price; an l1 part up to its weight; nothing covers only zero.
+    """
     products = weights * shares
     residual = rows.T @ products
-    if l1 > 0.0:
-        shares = shares * min(1.0, l1 / max(float(residual.abs().max()), 1e-300))
+    if regularizer.l2 > 0.0:
+        uncovered = torch.nn.functional.softshrink(residual, regularizer.l1)
+        cost = float(uncovered.square().sum()) / (2.0 * regularizer.l2)
+        return float((weights * _entropy(shares)).sum()) - cost
+    if regularizer.l1 > 0.0:
+        shares = shares * min(1.0, regularizer.l1 / max(float(residual.abs().max()), 1e-300))
         return float((weights * _entropy(shares)).sum())
-    # The smallest change of the products that cancels the linear part; it must leave every share in [0, 1].
-    change = torch.linalg.lstsq(rows.T, residual[:, None], driver="gelsd").solution[:, 0]
-    corrected = products - change
+    # The smallest change, in proportion to the weights, that cancels the linear part; shares must stay in [0, 1].
+    weighted = rows * weights[:, None]
+    corrected = products - weighted @ torch.linalg.lstsq(weighted.T @ rows, residual, driver="gelsd").solution
     if bool((corrected < 0).any()) or bool((corrected > weights).any()):
         return None
     left_over = float((rows.T @ corrected).norm()) * (1.0 + 2.0 * float(point.norm()))
@@ -99,6 +111,8 @@ def _wasserstein_bound(form: WassersteinRisk, point: Tensor, dual: Tensor | None
     rows, samples = form.margins.signed_rows, form.margins.samples
     hinge, logistic = _multipliers(form, point) if dual is None else dual.clamp(0.0, 1.0 / samples)
     price = 0.0 if math.isinf(form.flip_cost) else form.flip_cost
+    if math.isinf(form.flip_cost):
+        hinge = torch.zeros_like(hinge)
     if price * float(hinge.sum()) > form.radius:
         hinge = hinge * (form.radius / (price * float(hinge.sum())))
     if form.free:

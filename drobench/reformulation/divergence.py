@@ -169,9 +169,10 @@ class Chi2PenaltyTerms(DualTransform):
         self.gamma = gamma
 
     def apply(self, losses: Tensor, duals: Tensor, shift: Tensor | None) -> DualTerms:
-        excess = (losses - duals + self.gamma).clamp(min=0.0)
-        slope = excess / self.gamma
-        terms = LossTerms(None, None, 0.5 * slope * excess - 0.5 * self.gamma, slope, losses.new_zeros(()))
+        # s + s^2 / (2 gamma) with s >= -gamma: the same number without cancellation at a large gamma.
+        excess = (losses - duals).clamp(min=-self.gamma)
+        slope = 1.0 + excess / self.gamma
+        terms = LossTerms(None, None, 0.5 * excess * (1.0 + slope), slope, losses.new_zeros(()))
         return DualTerms(terms, None, -slope[:, None])
 
 

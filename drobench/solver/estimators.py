@@ -77,7 +77,11 @@ def advance(
         agreed,
     )
     guarded = oracle.guard(inner_value, rows, agreed, floor)
-    return moved, bool(((guarded == inner_value) & inner_value.isfinite()).all())
+    sound = bool(((guarded == inner_value) & inner_value.isfinite()).all())
+    if sound and not oracle.rescalable:
+        # No shift protects these exponentials within an epoch: the slopes may overflow before the values do.
+        sound = bool((moved.inner_jacobian.sum() + moved.loss_gradient.sum()).isfinite())
+    return moved, sound
 
 
 def direction(estimates: Estimates, oracle: CompositeOracle) -> Tensor:

@@ -20,7 +20,6 @@ from torch import Tensor
 from drobench.errors import DrobenchError
 from drobench.objective.oracle import Oracle, Shard
 from drobench.problem.problem import Problem
-from drobench.results.record import Status
 from drobench.solver.communicator import Communicator, ProcessGroup, SingleProcess
 from drobench.solver.solver import Solver, state_from_dict, state_to_dict, state_type
 from drobench.training.budget import Budget, BudgetConfig, Progress, Verdict
@@ -29,6 +28,8 @@ from drobench.training.evaluation import EvaluationConfig, Evaluator, Scores, be
 
 # Long enough that Lightning's own work per training step (a quarter of a millisecond) disappears.
 _CHUNK_SECONDS = 0.25
+# Evaluations in a row without a usable objective that end a run.
+_PATIENCE = 5
 # Several ranks must agree on the length of a chunk in advance, so theirs is counted in steps.
 _CHUNK_STEPS = 100
 
@@ -68,6 +69,7 @@ class SolverModule(pl.LightningModule):
         self.stage = 0
         self.steps = 0
         self.evaluations_due = 1
+        self.lost_in_a_row = 0
         self.curve: list[dict[str, Any]] = []
         self.best: Scores | None = None
         self.best_point: Tensor | None = None
@@ -180,13 +182,11 @@ class SolverModule(pl.LightningModule):
     def _look(self, point: Tensor, progress: Progress) -> None:
         """Evaluate if it is time to, and end the run if there is a reason to."""
         verdict = self.budget.spent(progress)
-        if not bool(point.isfinite().all()):
-            verdict = Verdict(Status.NON_FINITE, f"the iterate is not finite after {progress.steps} steps")
         due = progress.passes >= self.evaluations_due * self.task.evaluation.every_passes
         if due or verdict is not None:
             self.evaluations_due = math.floor(progress.passes / self.task.evaluation.every_passes) + 1
             scores = self._evaluate(self.task.recover(point), progress)
-            verdict = self._judge(scores) or verdict
+            verdict = self._judge(scores, last=verdict is not None) or verdict
         if verdict is not None:
             self._finish(verdict, progress)
         elif self._stage_is_over(progress):
@@ -205,9 +205,13 @@ class SolverModule(pl.LightningModule):
         with self.clock.timing("solver"):
             self.solver_state = self.task.solver.init(point, self.oracle, self.communicator)
 
-    def _judge(self, scores: Scores) -> Verdict | None:
+    def _judge(self, scores: Scores, last: bool) -> Verdict | None:
+        """Return why the run ends here, if it does. A solver may undo a bad epoch, so being lost once is no end."""
         lost = self.budget.lost(scores.objective, self.curve[0]["objective"])
-        return lost or self.budget.reached(self.relative_gap(scores), scores.stationarity)
+        self.lost_in_a_row = 0 if lost is None else self.lost_in_a_row + 1
+        if lost is not None:
+            return lost if last or self.lost_in_a_row >= _PATIENCE else None
+        return self.budget.reached(self.relative_gap(scores), scores.stationarity)
 
     def relative_gap(self, scores: Scores) -> float | None:
         """Return the gap as a fraction of the gap at the start, or `None` where either is unknown."""
@@ -288,6 +292,7 @@ class SolverModule(pl.LightningModule):
             "stage": self.stage,
             "steps": self.steps,
             "evaluations_due": self.evaluations_due,
+            "lost_in_a_row": self.lost_in_a_row,
             "curve": self.curve,
             "best": None if self.best is None else self.best.as_dict(),
             "best_point": self.best_point,
@@ -310,6 +315,7 @@ class SolverModule(pl.LightningModule):
         self.clock.seconds = dict(mine["seconds"])
         self.steps = saved["steps"]
         self.evaluations_due = saved["evaluations_due"]
+        self.lost_in_a_row = saved["lost_in_a_row"]
         self.curve = saved["curve"]
         self.best = None if saved["best"] is None else Scores(**saved["best"])
         self.best_point = saved["best_point"]

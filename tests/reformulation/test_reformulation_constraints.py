@@ -1,7 +1,7 @@
 """Many constraints as one smooth composite, and their convex inner approximation around a feasible point."""
 
 import math
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
@@ -341,7 +341,7 @@ class TestCentred:
             centre = torch.from_numpy(found.x)
             history.append(float(slope @ found.x))
             assert float(original.surrogates(centre[None], slice(None))[0].max()) <= 1e-7
-        assert all(later <= earlier + 1e-7 for earlier, later in zip(history, history[1:], strict=False))
+        assert all(later <= earlier + 1e-7 for earlier, later in pairwise(history))
         assert history[-1] < history[1] - 0.1, "the sequence must go on after its first step"
         # At its end no feasible direction goes further down: the multipliers of the active constraints exist.
         _, pullback = original.surrogates(centre[None], slice(None))

@@ -195,7 +195,9 @@ class TestTransport:
         saddle = WassersteinSaddle(form)
         order = {"l1": 1, "l2": 2, "linf": "inf"}[form.dual_norm]
         for seed, bound in ((0, 0.3), (1, -1.0), (2, 9.0)):
-            target = torch.cat([1.5 * randoms(110 + seed, 3), torch.tensor([bound]).double(), 2 * randoms(120, SAMPLES)])
+            target = torch.cat(
+                [1.5 * randoms(110 + seed, 3), torch.tensor([bound]).double(), 2 * randoms(120, SAMPLES)]
+            )
             joint = cvxpy.Variable(4 + SAMPLES)
             conditions = [cvxpy.norm(joint[: 3 - free], order) <= joint[3], joint[4:] <= 1, joint[4:] >= -1]
             program = cvxpy.Problem(cvxpy.Minimize(cvxpy.sum_squares(joint - target.numpy())), conditions)

@@ -33,6 +33,8 @@ from drobench.solver import Communicator, Solver
 # Relative size below which a coordinate of a conic solution is taken for zero.
 _ZERO = 1e-7
 _WARM_ITERATIONS = 100
+# Relative spread below which losses count as equal.
+_EQUAL = 1e-5
 # Beyond this many exponential cones the conic solver becomes slow and then fails.
 _MOST_CONIC_SAMPLES = 2000
 _WIDTHS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
@@ -84,6 +86,8 @@ class ExactConvex(Solver[ExactConvexState]):
             plain = FiniteSum(form.losses, form.regularizer)
             first = _solve_smooth(plain, state.point, replace(self.config, iterations=_WARM_ITERATIONS))
             point, dual = _solve_smooth(form, first, self.config), None
+            if isinstance(form, RobustRisk) and _at_kink(form, point):
+                point, dual = _solve_ball(form, self.config)
         return ExactConvexState(point, dual, solved=True)
 
     def solution(self, state: ExactConvexState) -> Tensor:
@@ -198,6 +202,39 @@ def _solve_tail(form: RobustRisk, level: float, config: ExactConvexConfig) -> tu
     _solve(cp.Problem(cp.Minimize(objective), [above, *conditions]), config)
     weights = torch.from_numpy(np.asarray(above.dual_value)).to(losses.origin())
     return _cleaned(point.value, l1, losses.origin()), weights
+
+
+def _at_kink(form: RobustRisk, point: Tensor) -> bool:
+    """Return whether a ball's solution is where all losses are equal: there the point does not determine the reply."""
+    losses = form.losses.values(point)
+    ball = isinstance(form.ambiguity, KLBall | Chi2Ball) and form.ambiguity.radius > 0.0
+    return ball and float(losses.max() - losses.min()) <= _EQUAL * (1.0 + float(losses.abs().max()))
+
+
+def _solve_ball(form: RobustRisk, config: ExactConvexConfig) -> tuple[Tensor, Tensor]:
+    """Solve a ball's dual as a conic program; the multipliers of the losses are the adversary's weights."""
+    import cvxpy as cp  # noqa: PLC0415
+
+    losses, ball = form.losses, form.ambiguity
+    assert isinstance(ball, KLBall | Chi2Ball)
+    point, threshold = cp.Variable(losses.dimension), cp.Variable()
+    values, conditions = _conic_losses(losses, point)
+    raised = cp.Variable(losses.samples)
+    above = raised >= values
+    if isinstance(ball, Chi2Ball):
+        excess = cp.Variable(losses.samples, nonneg=True)
+        conditions.append(excess >= raised - threshold)
+        objective = threshold + math.sqrt((1.0 + 2.0 * ball.radius) / losses.samples) * cp.norm2(excess)
+    else:
+        temperature, powers = cp.Variable(nonneg=True), cp.Variable(losses.samples)
+        level = np.ones(losses.samples)
+        conditions.append(cp.ExpCone(raised - threshold * level, temperature * level, powers))
+        conditions.append(cp.sum(powers) <= losses.samples * temperature)
+        objective = threshold + ball.radius * temperature
+    l1, l2 = _weights(form.regularizer)
+    objective += l1 * cp.norm1(point) + 0.5 * l2 * cp.sum_squares(point)
+    _solve(cp.Problem(cp.Minimize(objective), [above, *conditions]), config)
+    return _cleaned(point.value, l1, losses.origin()), torch.from_numpy(above.dual_value).to(losses.origin())
 
 
 def _conic_losses(losses: Losses, point: Any) -> tuple[Any, list[Any]]:

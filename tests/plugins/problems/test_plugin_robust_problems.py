@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from drobench.app.optimum import find_optimum
-from drobench.data.dataset import Dataset, Split
 from drobench.errors import SettingError
 from drobench.objective.ambiguity_sets import Chi2Ball, Chi2Penalty, Chi2Variance, CVaR, KLBall, KLPenalty
 from drobench.objective.composite import Composite
@@ -55,11 +54,17 @@ def catalogue():
 
 @pytest.fixture(scope="module")
 def synthetic(catalogue):
-    def make(rows, features=5, seed=0):
-        config = SyntheticConfig(rows=rows, features=features, seed=seed, conditioning="well")
+    def make(rows, features=5, seed=0, conditioning="well"):
+        config = SyntheticConfig(rows=rows, features=features, seed=seed, conditioning=conditioning)
         return catalogue.dataset("synthetic").entry.factory(config)
 
     return make
+
+
+@pytest.fixture(scope="module")
+def digits():
+    # Most of the images are left to the other splits: a small training set is enough for the arithmetic.
+    return load_digits_dataset(DigitsConfig(split=[0.06, 0.04, 0.9]))
 
 
 def problem_of(config, dataset, model=None):
@@ -97,25 +102,45 @@ def test_gcivr_reaches_the_certified_optimum(name, synthetic, catalogue, tmp_pat
     assert -1e-6 * optimum <= found - optimum <= goal * (first - optimum)
 
 
-def test_the_continuation_reaches_a_small_gap_on_a_thousand_samples(synthetic, catalogue, tmp_path):
-    problem = problem_of(WassersteinLogisticConfig(radius=0.05, flip_cost=1.0), synthetic(1000, 10))
+def test_a_run_on_a_kl_ball_is_not_taken_for_diverged(tmp_path):
+    """The estimate of an exponential mean at a low temperature is wild; what a run reports must not be."""
+    from drobench import run
+
+    record = run(
+        "solver=gcivr",
+        "problem=kl_classification",
+        "problem.variant=ball",
+        "problem.radius=0.1",
+        "problem.l2=0.05",
+        "dataset=synthetic",
+        "dataset.rows=300",
+        "dataset.features=5",
+        "dataset.conditioning=well",
+        "budget.passes=100",
+        results=tmp_path / "results",
+    )
+    assert record.status == "budget_spent", record.reason
+    assert record.optimum is not None
+    assert record.iterates.last.objective - record.optimum.value <= 1e-4
+
+
+@pytest.mark.parametrize(
+    ("conditioning", "radius", "goal"), [("ill", 0.05, 1e-5), ("ill", 0.1, 1e-4), ("well", 0.05, 1e-4)]
+)
+def test_the_continuation_reaches_a_small_gap(synthetic, catalogue, tmp_path, conditioning, radius, goal):
+    """The exact worst-case risk after 100 passes over a thousand samples.
+
+    Where labels are flipped at the optimum, the last width of 0.001 leaves a bias behind; its bound is 7e-4.
+    """
+    data = synthetic(1000, 10, conditioning=conditioning)
+    problem = problem_of(WassersteinLogisticConfig(radius=radius, flip_cost=1.0), data)
     reference = find_optimum(problem, {"name": "thousand"}, catalogue, tmp_path)
     assert reference.optimum is not None, reference.reason
     gap = float(problem.form.value(trained(problem, 100.0))) - reference.optimum.value
-    assert -1e-6 <= gap <= 1e-5
+    assert -1e-6 <= gap <= goal
 
 
 class TestDigits:
-    @pytest.fixture(scope="class")
-    def digits(self):
-        # Most of the images are left to the other splits: a small training set is enough for the arithmetic.
-        return load_digits_dataset(DigitsConfig(split=[0.06, 0.04, 0.9]))
-
-    @pytest.fixture(scope="class", autouse=True)
-    def _quiet(self):
-        """Keep the class's fixtures to this class."""
-        return
-
     @pytest.mark.parametrize(
         "config",
         [
@@ -170,13 +195,10 @@ class TestSettings:
         assert problem_of(WassersteinLogisticConfig(), synthetic(20), ModelConfig(intercept=False)).form.free == 0
         assert problem_of(WassersteinLogisticConfig(flip_cost=None), synthetic(20)).form.flip_cost == math.inf
 
-    def test_a_sigmoid_loss_needs_two_classes(self, synthetic):
-        features = torch.randn(6, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-        split = Split(features, torch.tensor([0, 1, 2, 0, 1, 2]))
+    def test_a_sigmoid_loss_needs_two_classes(self, synthetic, digits):
         assert not problem_of(KLClassificationConfig(loss="sigmoid"), synthetic(20)).form.convex
-        three = Dataset(name="three", classes=3, train=split, validation=None, test=split)
         with pytest.raises(SettingError, match="two classes"):
-            problem_of(KLClassificationConfig(loss="sigmoid"), three)
+            problem_of(KLClassificationConfig(loss="sigmoid"), digits)
 
 
 class TestScore:
