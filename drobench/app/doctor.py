@@ -48,11 +48,8 @@ def examine(results: Path) -> Iterator[Finding]:
     yield Finding(not catalogue.troubles, "plugins", counts)
     for trouble in catalogue.troubles:
         yield Finding(False, "plugin", str(trouble))
-    for module, purpose in (
-        ("wandb", "logging to wandb"),
-        ("hydra_plugins", "launchers: pip install 'drobench[launchers]'"),
-    ):
-        yield Finding(importlib.util.find_spec(module) is not None or None, module, purpose)
+    launchers = importlib.util.find_spec("hydra_plugins") is not None
+    yield Finding(launchers or None, "launchers", "found" if launchers else "none: pip install 'drobench[launchers]'")
 
 
 def _results(results: Path) -> Finding:
