@@ -27,7 +27,8 @@ def _clean_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", ["pytest"])
     environment = dict(os.environ)
-    handler = signal.getsignal(signal.SIGINT)
+    # A program that is started in the background ignores Ctrl-C, and so would everything started here.
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     for group in PLUGIN_GROUPS:
         # A guest stays a choice of its group for the life of the process, unless it is taken out.

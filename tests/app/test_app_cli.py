@@ -308,7 +308,7 @@ def test_disabled_plugins_are_named(command, misbehaving, monkeypatch):
 def test_the_doctor_says_what_works_here(command, results):
     shown = command("doctor", "--results", results)
     assert shown.code == 0, shown
-    for subject in ("python", "torch", "processor", "memory", "GPU", "gloo", "threads", "results", "plugins", "wandb"):
+    for subject in ("python", "torch", "processor", "memory", "GPU", "gloo", "threads", "results", "plugins"):
         assert f"  {subject} " in shown.out
     assert str(results) in shown.out
     assert f"{len(load_catalogue().solvers)} solvers" in shown.out

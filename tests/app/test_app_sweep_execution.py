@@ -17,7 +17,13 @@ from drobench.registry import load_catalogue
 from drobench.results.store import ResultStore
 
 HEAD = "overrides: [" + ", ".join(f'"{word}"' for word in SMALL) + "]\n"
-DROBENCH = [sys.executable, "-c", "from drobench.app.cli import main; main()"]
+# In the foreground, whatever the tests themselves were started in: a background process ignores Ctrl-C.
+FOREGROUND = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from drobench.app.cli import main
+main()
+"""
 
 
 @pytest.fixture
@@ -198,16 +204,18 @@ def test_ctrl_c_keeps_what_is_done_and_leaves_no_process(command, write_sweep, m
     gate = tmp_path / "gate"
     gate.touch()
     file = write_sweep(f"grid: {{solver: [sound, waiting], solver.gate: ['{gate}']}}")
-    environment = os.environ | {"PYTHONPATH": str(misbehaving), "COLUMNS": "200"}
+    path = os.pathsep.join(filter(None, (str(misbehaving), os.environ.get("PYTHONPATH"))))
+    environment = os.environ | {"PYTHONPATH": path, "COLUMNS": "200"}
+    note = gate.with_suffix(".pid")
     process = subprocess.Popen(
-        [*DROBENCH, "sweep", str(file), "--results", str(results)],
+        [sys.executable, "-c", FOREGROUND, "sweep", str(file), "--results", str(results)],
         env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
     try:
-        assert wait_for(lambda: gate.with_suffix(".pid").exists() or process.poll() is not None)
+        assert wait_for(lambda: (note.exists() and note.read_text()) or process.poll() is not None)
         assert process.poll() is None, process.communicate()
         assert len(records_in(results)) == 1
-        worker = int(gate.with_suffix(".pid").read_text())
+        worker = int(note.read_text())
         assert alive(worker)
         # As a terminal does it: to everything in the foreground.
         os.killpg(process.pid, signal.SIGINT)
@@ -215,7 +223,7 @@ def test_ctrl_c_keeps_what_is_done_and_leaves_no_process(command, write_sweep, m
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+            process.communicate()
     assert process.returncode == 130, (out, err)
     assert "interrupted" in err
     assert "Traceback" not in err
@@ -238,8 +246,8 @@ def members_of(session):
             continue
         try:
             fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            if int(fields[3]) == session and fields[0] != "Z":
+                found.append((entry.name, (entry / "cmdline").read_text().replace("\0", " ")))
         except (FileNotFoundError, ProcessLookupError):
             continue
-        if int(fields[3]) == session and fields[0] != "Z":
-            found.append((entry.name, (entry / "cmdline").read_text().replace("\0", " ")))
     return found

@@ -1,0 +1,106 @@
+"""The four files of a stored run."""
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy
+import polars
+import safetensors
+import safetensors.numpy
+
+from drobench.results.fields import DamagedRecord, describe
+from drobench.results.folders import sync
+from drobench.results.record import Record
+
+RECORD = "record.json"
+CURVE = "curve.parquet"
+SOLUTION = "solution.safetensors"
+CONFIG = "config.yaml"
+
+# Polars stops at some damaged pages with a panic, which is no `Exception`.
+_UNREADABLE = (
+    UnicodeDecodeError,
+    polars.exceptions.PolarsError,
+    polars.exceptions.PanicException,
+    safetensors.SafetensorError,
+)
+
+Array = numpy.ndarray[Any, Any]
+Content = TypeVar("Content")
+
+
+def write_contents(
+    folder: Path, record: Record, curve: polars.DataFrame, solution: Mapping[str, Array], config_yaml: str
+) -> None:
+    """Write the four files and wait until they are on the disk."""
+    (folder / RECORD).write_text(record.to_json(), encoding="utf-8")
+    curve.write_parquet(folder / CURVE)
+    # The format stores plain memory: an array that is a view with gaps has to be laid out first.
+    arrays = {name: numpy.asarray(array, order="C") for name, array in solution.items()}
+    safetensors.numpy.save_file(arrays, folder / SOLUTION)
+    (folder / CONFIG).write_text(config_yaml, encoding="utf-8")
+    for name in (RECORD, CURVE, SOLUTION, CONFIG):
+        sync(folder / name)
+    sync(folder)
+
+
+def read_record(folder: Path, run_id: str) -> Record:
+    """Read `record.json`, which must belong to the run its folder is named after."""
+    file = folder / RECORD
+    record = Record.from_json(_read(file, "UTF-8 text", _read_text), file)
+    if record.run_id != run_id:
+        raise DamagedRecord(file, "run_id", f"the name of its folder, {run_id}", describe(record.run_id))
+    return record
+
+
+def read_curve(folder: Path) -> polars.DataFrame:
+    """Read `curve.parquet`."""
+    return _read(folder / CURVE, "a complete Parquet file", polars.read_parquet)
+
+
+def read_solution(folder: Path) -> dict[str, Array]:
+    """Read `solution.safetensors`."""
+    return _read(folder / SOLUTION, "a complete safetensors file", safetensors.numpy.load_file)
+
+
+def read_config(folder: Path) -> str:
+    """Read `config.yaml`."""
+    return _read(folder / CONFIG, "UTF-8 text", _read_text)
+
+
+def check_contents(folder: Path, run_id: str) -> Record:
+    """Read the record, and of the large files only what shows that they are there and not cut short.
+
+    Raises:
+        DamagedRecord: If one of the four files is missing or cannot be read.
+        NewerSchema: If a later version of drobench wrote the record.
+        OSError: If the system refuses to read, which says nothing about the files.
+    """
+    record = read_record(folder, run_id)
+    _read(folder / CURVE, "a complete Parquet file", polars.read_parquet_schema)
+    _read(folder / SOLUTION, "a complete safetensors file", _open_solution)
+    read_config(folder)
+    return record
+
+
+def _read(file: Path, expected: str, reader: Callable[[Path], Content]) -> Content:
+    try:
+        # Asked first, because the libraries report a file that may not be read in words of their own.
+        os.close(os.open(file, os.O_RDONLY))
+        return reader(file)
+    except FileNotFoundError:
+        raise DamagedRecord(file, None, expected, "no such file") from None
+    except _UNREADABLE as error:
+        raise DamagedRecord(file, None, expected, f"{type(error).__name__}: {error}") from None
+
+
+def _read_text(file: Path) -> str:
+    return file.read_text(encoding="utf-8")
+
+
+def _open_solution(file: Path) -> None:
+    # Opening compares the header with the size of the file and reads none of the arrays.
+    with safetensors.safe_open(file, framework="numpy"):
+        pass
