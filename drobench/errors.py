@@ -12,6 +12,9 @@ from typing import Any
 class DrobenchError(Exception):
     """Base of every error that is the user's to fix, as opposed to a defect of the program."""
 
+    exit_code = 2
+    """What the command line returns: 2 for wrong use, 1 for a run that went wrong."""
+
 
 class SettingError(DrobenchError, ValueError):
     """A setting has the right type but an impossible value."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from drobench.app.config import compose, from_yaml, hydra_ready, register, resolve
+from drobench.app.config import as_override, compose, from_yaml, hydra_ready, register, resolve
 from drobench.errors import DrobenchError
 from drobench.registry import load_catalogue
 from drobench.results.leaderboard import Leaderboard
@@ -36,7 +36,7 @@ def run(*overrides: str, report: Callable[[dict[str, Any]], None] | None = None,
 
     catalogue = load_catalogue()
     register(catalogue)
-    words = [*overrides, *(f"{name}={value}" for name, value in settings.items())]
+    words = [*overrides, *(f"{name}={as_override(value)}" for name, value in settings.items())]
     with hydra_ready():
         config = resolve(compose(words, catalogue))
     return run_cell(config, catalogue, report=report)

@@ -19,7 +19,7 @@ _EPILOG = """examples:
   drobench run -m solver=gcivr,scgd,unconstrained 'seed=range(5)'
   drobench leaderboard
 """
-_EXIT_FAILED, _EXIT_USAGE, _EXIT_INTERRUPTED = 1, 2, 130
+_EXIT_FAILED, _EXIT_INTERRUPTED = 1, 130
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -28,8 +28,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     # Everything after `run` belongs to Hydra, flags and help included.
     if words[:1] == ["run"]:
         sys.exit(_guarded(_run, words[1:]))
-    options = _parser().parse_args(words)
-    sys.exit(_guarded(options.command, options))
+    sys.exit(_guarded(_parse_and_run, words))
+
+
+def _parse_and_run(words: list[str]) -> int:
+    parser = _parser()
+    options, rest = parser.parse_known_args(words)
+    # argparse stops collecting overrides at the first flag; what follows it is theirs all the same.
+    if rest and (not hasattr(options, "overrides") or any(word.startswith("-") for word in rest)):
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    if rest:
+        options.overrides = [*options.overrides, *rest]
+    return int(options.command(options) or 0)
 
 
 def run_main() -> None:
@@ -40,10 +50,14 @@ def run_main() -> None:
 def _guarded(command: Any, argument: Any) -> int:
     """Turn errors that are the user's to fix into one message and a code."""
     try:
-        return int(command(argument) or 0)
+        try:
+            return int(command(argument) or 0)
+        finally:
+            # Here, where a closed pipe is answered below, and not while the interpreter shuts down.
+            sys.stdout.flush()
     except DrobenchError as error:
         print(f"drobench: {error}", file=sys.stderr)
-        return _EXIT_USAGE
+        return error.exit_code
     except KeyboardInterrupt:
         print("drobench: interrupted; what was finished is kept. The same command goes on from here.", file=sys.stderr)
         return _EXIT_INTERRUPTED

@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any, cast
 
 import hydra
+import yaml
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import HydraException, MissingConfigException
 from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from drobench.errors import DrobenchError
+from drobench.errors import DrobenchError, require_non_negative, require_positive
 from drobench.objective.predictor import ModelConfig
 from drobench.reformulation.reformulation import ReformulationConfig
 from drobench.registry import Catalogue, Registered
@@ -56,6 +57,10 @@ class RunConfig:
     timeout: float | None = None
     """Seconds after which the whole run is given up; null: never."""
     results: str = "results"
+
+    def __post_init__(self) -> None:
+        require_non_negative(self, "seed")
+        require_positive(self, "timeout")
 
 
 def data_dir(name: str) -> Path:
@@ -118,10 +123,37 @@ def compose(overrides: Sequence[str], catalogue: Catalogue) -> DictConfig:
 
 def resolve(config: DictConfig) -> RunConfig:
     """Return plain dataclasses; this is where impossible values are refused."""
+    _refuse_added_keys(config, "")
     try:
         return cast(RunConfig, OmegaConf.to_object(config))
     except OmegaConfBaseException as error:
         raise ConfigError(_first_lines(error)) from error
+
+
+def _refuse_added_keys(node: DictConfig, path: str) -> None:
+    """Refuse what `+key=value` adds: it would change nothing, and its author would believe that it did."""
+    kind = OmegaConf.get_type(node)
+    known = {item.name for item in dataclasses.fields(kind)} if dataclasses.is_dataclass(kind) else None
+    for name in node:
+        place = path + str(name)
+        if known is not None and name not in known:
+            raise ConfigError(f"There is no setting `{place}`.{did_you_mean(str(name), known)} It cannot be added.")
+        if not OmegaConf.is_missing(node, name) and OmegaConf.is_dict(node._get_node(name)):
+            _refuse_added_keys(node[name], f"{place}.")
+
+
+def as_override(value: Any) -> str:
+    """Return a value as it is written on Hydra's command line, texts in quotes."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | tuple):
+        return "[" + ",".join(as_override(item) for item in value) + "]"
+    if isinstance(value, int | float) or re.fullmatch(r"[\w.\-]+", str(value), flags=re.ASCII):
+        return str(value)
+    escaped = str(value).replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
 
 
 def plain(config: RunConfig) -> dict[str, Any]:
@@ -136,7 +168,10 @@ def to_yaml(config: RunConfig) -> str:
 
 def from_yaml(text: str, catalogue: Catalogue) -> RunConfig:
     """Return the typed configuration that `to_yaml` wrote, checked against the plugins installed now."""
-    loaded = OmegaConf.create(text)
+    try:
+        loaded = OmegaConf.create(text)
+    except (yaml.YAMLError, OmegaConfBaseException) as error:
+        raise ConfigError(f"The stored configuration is no readable YAML: {error}") from error
     base = OmegaConf.structured(RunConfig)
     for group, entries in _groups(catalogue).items():
         name = str(OmegaConf.select(loaded, f"{group}.name"))

@@ -19,12 +19,15 @@ from drobench.results.store import ResultStore
 class RunFailed(DrobenchError):  # noqa: N818 - reads as what it says
     """A run ended badly; its record says how."""
 
+    exit_code = 1
+
 
 class Progress:
     """A line that follows a run in a terminal, and stays away from files and pipes."""
 
     def __init__(self, console: Console) -> None:
         self.status = console.status("starting") if console.is_terminal else None
+        self.rows = 0
 
     def __enter__(self) -> "Progress":
         if self.status is not None:
@@ -37,6 +40,7 @@ class Progress:
 
     def __call__(self, row: dict[str, Any]) -> None:
         """Show the newest evaluation."""
+        self.rows += 1
         if self.status is not None:
             gap = "" if row["gap"] is None else f"  gap {row['gap']:.3e}"
             self.status.update(f"step {row['step']}  passes {row['passes']:.1f}  objective {row['objective']:.8g}{gap}")
@@ -49,11 +53,10 @@ def run_job(composed: DictConfig) -> float | None:
     config = resolve(composed)
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
     store = ResultStore(Path(config.results))
-    before = {folder.name for folder in store.root.iterdir()} if store.root.is_dir() else set()
     with Progress(console) as progress:
         record = run_cell(config, catalogue, report=progress)
     show_record(console, record)
-    if record.run_id in before and record.status not in FAILURES:
+    if progress.rows == 0 and not config.trainer.distributed and record.status not in FAILURES:
         console.print(f"[dim]It was there already; `drobench rerun {record.short_id}` computes it again.[/dim]")
     console.print(f"[dim]{store.root / record.run_id}[/dim]", soft_wrap=True)
     if record.status in FAILURES:

@@ -64,23 +64,22 @@ def run_cell(
     store = ResultStore(Path(config.results))
     store.prepare()
     refusal: Exception | None = None
-    dataset: Dataset | None = None
     try:
         catalogue.check_fit(config.problem.name, config.dataset.name)
-        check_devices(config.trainer)
         dataset = load_dataset(config, catalogue)
         catalogue.check_fit(config.problem.name, config.dataset.name, dataset.provides)
-    except REFUSALS as error:
+        check_devices(config.trainer)
+    except Exception as error:  # a dataset may raise anything, and in a sweep it is the result of this cell
         if not keep_refusals:
             raise
         refusal = error
-    run_id = identify(config, catalogue, "" if dataset is None else dataset.sha256)
-    with store.lock(run_id):
-        if not again and store.finished(run_id):
-            return store.read(run_id)
-        draft = Draft(run_id, config, catalogue, now(), dataset)
+    draft = draft_of(config, catalogue)
+    with store.lock(draft.run_id):
+        if not again and store.finished(draft.run_id):
+            return store.read(draft.run_id)
         if refusal is not None:
-            return _keep(store, draft.record(Status.SKIPPED, str(refusal)), config)
+            status = Status.SKIPPED if isinstance(refusal, REFUSALS) else Status.FAILED
+            return _keep(store, draft.record(status, str(refusal)), config)
         try:
             return _compute_or_launch(store, draft, report)
         except REFUSALS as error:
@@ -100,16 +99,35 @@ def run_cell(
 def fail_cell(config: RunConfig, catalogue: Catalogue, reason: str) -> Record:
     """Record a cell whose process could not do it itself."""
     store = ResultStore(Path(config.results))
-    dataset = load_dataset(config, catalogue)
-    run_id = identify(config, catalogue, dataset.sha256)
-    with store.lock(run_id):
-        if store.finished(run_id):
-            return store.read(run_id)
-        return _keep(store, Draft(run_id, config, catalogue, now(), dataset).record(Status.FAILED, reason), config)
+    draft = draft_of(config, catalogue)
+    with store.lock(draft.run_id):
+        if store.finished(draft.run_id):
+            return store.read(draft.run_id)
+        return _keep(store, draft.record(Status.FAILED, reason), config)
+
+
+def draft_of(config: RunConfig, catalogue: Catalogue) -> Draft:
+    """Return the draft of a run; one whose data cannot be used has the id of a run that never saw data."""
+    dataset = usable_dataset(config, catalogue)
+    run_id = identify(config, catalogue, "" if dataset is None else dataset.sha256)
+    return Draft(run_id, config, catalogue, now(), dataset)
+
+
+def usable_dataset(config: RunConfig, catalogue: Catalogue) -> Dataset | None:
+    """Return the run's dataset, or nothing where it cannot be loaded or does not fit; the run itself will say why."""
+    try:
+        catalogue.check_fit(config.problem.name, config.dataset.name)
+        dataset = load_dataset(config, catalogue)
+        catalogue.check_fit(config.problem.name, config.dataset.name, dataset.provides)
+    except Exception:  # whatever a dataset raises is reported by the run that needs it
+        return None
+    return dataset
 
 
 def _keep(store: ResultStore, record: Record, config: RunConfig) -> Record:
-    """Store a record without curve and solution."""
+    """Store a record without curve and solution; a finished result is never replaced by a failure to repeat it."""
+    if store.finished(record.run_id):
+        return record
     store.write(record, polars.DataFrame(), {}, to_yaml(config))
     return record
 

@@ -13,7 +13,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from drobench.errors import DrobenchError
 from drobench.objective.forms import RobustRisk, Scored
 from drobench.objective.oracle import build_oracle
 from drobench.problem.problem import Problem
@@ -42,8 +41,9 @@ def find_optimum(problem: Problem, instance: dict[str, Any], catalogue: Catalogu
     solvers = [found for found in catalogue.solvers.values() if found.entry.exact]
     versions = [[found.distribution, found.version, found.entry.name] for found in solvers]
     file = cache / f"{run_id({'instance': instance, 'solvers': versions})}.json"
-    if file.exists():
-        return Reference(Optimum(**json.loads(file.read_text())))
+    cached = _read(file)
+    if cached is not None:
+        return Reference(cached)
     reasons = []
     for found in solvers:
         reference = _solve(problem.form, convex, problem.start(torch.Generator().manual_seed(0)), found)
@@ -53,6 +53,15 @@ def find_optimum(problem: Problem, instance: dict[str, Any], catalogue: Catalogu
             return reference
         reasons.append(f"{found.entry.name}: {reference.reason}")
     return Reference(None, "; ".join(reasons) or "no exact reference solver is installed")
+
+
+def _read(file: Path) -> Optimum | None:
+    """Return a cached optimum; a file that cannot be read is as good as none, and will be written anew."""
+    try:
+        content = json.loads(file.read_text())
+        return Optimum(value=float(content["value"]), method=content["method"], certificate=content["certificate"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def _convex_minorant(form: Any) -> Scored | None:
@@ -74,8 +83,8 @@ def _solve(form: Scored, convex: Scored, start: Tensor, found: Registered[Solver
             # Scored on the original: where a minorant was solved, this is what shows whether the two touch.
             value = float(form.value(point))
             below = lower_bound(convex, point, getattr(state, "dual", None))
-    except DrobenchError as error:
-        return Reference(None, str(error))
+    except Exception as error:  # a reference that fails leaves the optimum unknown, not the run undone
+        return Reference(None, f"{type(error).__name__}: {error}")
     if below is None:
         return Reference(None, "no lower bound is known for a problem of this kind without problem.l2 > 0")
     gap = value - below

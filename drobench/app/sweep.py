@@ -16,19 +16,28 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
 
+import yaml
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from drobench.app.assemble import load_dataset
-from drobench.app.config import ConfigError, RunConfig, compose, data_dir, hydra_ready, resolve, to_yaml
+from drobench.app.config import (
+    ConfigError,
+    RunConfig,
+    as_override,
+    compose,
+    data_dir,
+    hydra_ready,
+    resolve,
+    to_yaml,
+)
 from drobench.app.identity import identify
-from drobench.app.one_run import fail_cell
+from drobench.app.one_run import draft_of, fail_cell, usable_dataset
 from drobench.app.worker import work
 from drobench.errors import DrobenchError
-from drobench.registry import Catalogue, NeedsNotMet
+from drobench.registry import Catalogue
 from drobench.registry.hints import did_you_mean
 from drobench.results.record import Record, Status, short_id
-from drobench.results.store import ResultStore
+from drobench.results.store import ResultStore, RunBusy
 
 _POLL_SECONDS = 0.05
 _GRACE_SECONDS = 15.0
@@ -88,26 +97,45 @@ def load_sweep(path: Path) -> Sweep:
     """Read and expand a sweep file."""
     try:
         content: Any = OmegaConf.to_container(OmegaConf.load(path), resolve=True)
-    except (OmegaConfBaseException, ValueError, OSError) as error:
+    except (OmegaConfBaseException, yaml.YAMLError, ValueError, OSError) as error:
         raise DrobenchError(f"Sweep file {path} cannot be read: {error}") from error
     if not isinstance(content, dict):
         raise DrobenchError(f"Sweep file {path} must be a mapping with `overrides` and `grid`; found {content!r}.")
     _check_keys(path, content, _SWEEP_KEYS)
-    common = content.get("overrides") or []
+    timeout = content.get("timeout")
+    if timeout is not None and not (isinstance(timeout, int | float) and timeout > 0):
+        raise DrobenchError(f"Sweep file {path}: timeout must be seconds above 0; found {timeout!r}.")
     parts = content.get("parts") or [{}]
+    if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
+        raise DrobenchError(f"Sweep file {path}: parts must be a list of mappings; found {parts!r}.")
+    common = _overrides(path, content)
     cells = []
     for part in parts:
         _check_keys(path, part, _PART_KEYS)
-        grid = {**(content.get("grid") or {}), **(part.get("grid") or {})}
-        for key, values in grid.items():
-            if not isinstance(values, list) or not values:
-                raise DrobenchError(f"Sweep file {path}: grid key {key!r} must list its values; found {values!r}.")
+        grid = {**_grid(path, content), **_grid(path, part)}
         for combination in itertools.product(*grid.values()):
-            chosen = [f"{key}={_as_override(value)}" for key, value in zip(grid, combination, strict=True)]
+            chosen = [f"{key}={as_override(value)}" for key, value in zip(grid, combination, strict=True)]
             # Groups first: choosing a plugin would otherwise undo a setting made for it.
-            words = [*common, *(part.get("overrides") or []), *chosen]
+            words = [*common, *_overrides(path, part), *chosen]
             cells.append(sorted(words, key=lambda word: "." in word.split("=", 1)[0]))
-    return Sweep(content.get("title", path.stem), content.get("description", ""), cells, content.get("timeout"))
+    return Sweep(str(content.get("title", path.stem)), str(content.get("description", "")), cells, timeout)
+
+
+def _overrides(path: Path, content: dict[str, Any]) -> list[str]:
+    words = content.get("overrides") or []
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        raise DrobenchError(f"Sweep file {path}: overrides must be a list of KEY=VALUE texts; found {words!r}.")
+    return words
+
+
+def _grid(path: Path, content: dict[str, Any]) -> dict[str, list[Any]]:
+    grid = content.get("grid") or {}
+    if not isinstance(grid, dict):
+        raise DrobenchError(f"Sweep file {path}: grid must map keys to lists of values; found {grid!r}.")
+    for key, values in grid.items():
+        if not isinstance(values, list) or not values:
+            raise DrobenchError(f"Sweep file {path}: grid key {key!r} must list its values; found {values!r}.")
+    return grid
 
 
 def _check_keys(path: Path, content: dict[str, Any], allowed: set[str]) -> None:
@@ -115,16 +143,6 @@ def _check_keys(path: Path, content: dict[str, Any], allowed: set[str]) -> None:
         if key not in allowed:
             hint = did_you_mean(str(key), allowed)
             raise DrobenchError(f"Sweep file {path}: unknown key {key!r}.{hint} Keys are {', '.join(sorted(allowed))}.")
-
-
-def _as_override(value: Any) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, list):
-        return "[" + ",".join(_as_override(item) for item in value) + "]"
-    return str(value)
 
 
 def plan(sweep: Sweep, extra: Sequence[str], catalogue: Catalogue, results: Path) -> Plan:
@@ -136,6 +154,8 @@ def plan(sweep: Sweep, extra: Sequence[str], catalogue: Catalogue, results: Path
     with hydra_ready():
         configs = [(words, resolve(compose([*words, *extra], catalogue))) for words in sweep.cells]
     for words, config in configs:
+        if any(word.startswith("results=") for word in (*words, *extra)):
+            raise ConfigError("A sweep keeps all cells in one folder: use `--results DIR` instead of `results=DIR`.")
         config.results = str(results)
         if config.timeout is None:
             config.timeout = sweep.timeout
@@ -148,12 +168,7 @@ def plan(sweep: Sweep, extra: Sequence[str], catalogue: Catalogue, results: Path
 
 
 def _identify(config: RunConfig, catalogue: Catalogue) -> str:
-    try:
-        catalogue.check_fit(config.problem.name, config.dataset.name)
-    except NeedsNotMet:
-        # It will be recorded as skipped, under the id of a run that never saw data.
-        return identify(config, catalogue, "")
-    return identify(config, catalogue, load_dataset(config, catalogue).sha256)
+    return identify(config, catalogue, "" if (dataset := usable_dataset(config, catalogue)) is None else dataset.sha256)
 
 
 def _label(words: list[str], cells: list[list[str]]) -> str:
@@ -233,13 +248,21 @@ def _ended(job: _Running, catalogue: Catalogue) -> Record | None:
         if timeout is None or job.seconds < timeout:
             return None
         _kill(job.process)
-        return fail_cell(job.cell.config, catalogue, f"timed out after {timeout:g} s; output in {job.log}")
+        return _given_up(job, catalogue, f"timed out after {timeout:g} s; output in {job.log}")
     job.process.join()
     store = ResultStore(Path(job.cell.config.results))
     if job.process.exitcode == 0:
         return store.read(job.cell.run_id)
     code = job.process.exitcode
-    return fail_cell(job.cell.config, catalogue, f"its process ended with code {code}; output in {job.log}")
+    return _given_up(job, catalogue, f"its process ended with code {code}; output in {job.log}")
+
+
+def _given_up(job: _Running, catalogue: Catalogue, reason: str) -> Record:
+    """Record a cell as failed, unless somebody else is computing it: then it is theirs to record."""
+    try:
+        return fail_cell(job.cell.config, catalogue, reason)
+    except RunBusy as error:
+        return draft_of(job.cell.config, catalogue).record(Status.SKIPPED, str(error))
 
 
 @contextlib.contextmanager

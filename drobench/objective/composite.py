@@ -5,6 +5,7 @@ averages over samples; `g` averages over samples in the divergence problems and 
 constrained ones.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -67,6 +68,8 @@ class Composite(ABC):
     outer: OuterFunction
     regularizer: Regularizer
     uses_shift: bool = False
+    largest_step: float = math.inf
+    """A step size not to exceed, for smoothed kinks that a curvature estimate on a few rows may miss."""
     rescalable: bool = True
     """Whether estimates at one shift can be expressed at another."""
 

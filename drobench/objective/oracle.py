@@ -142,6 +142,7 @@ class CompositeOracle(Oracle):
         self.outputs = form.outputs
         self.uses_shift = form.uses_shift
         self.rescalable = form.rescalable
+        self.largest_step = form.largest_step
 
     def estimate(self, points: Tensor, rows: Rows, shift: Tensor | None = None) -> Estimate:
         """Return value, Jacobian and gradient means over `rows` at `points` `(k, d)`, in one pass.

@@ -31,6 +31,7 @@ from drobench.reformulation.projection import project_on
 from drobench.reformulation.reformulation import Reformulation, ReformulationConfig
 
 _LOGISTIC = LogisticLoss()
+_STEP_PER_WIDTH = 10.0
 
 
 class TransportTerms(DualTransform):
@@ -76,7 +77,10 @@ class WassersteinToComposite(Reformulation):
             return SmoothedConstraints(self.literal, alpha, options.width(self.default_widths[-1]))
         terms = TransportTerms(form.flip_cost, options.width(self.default_widths[-1]))
         cone = RegularizedCone(form.dual_norm, form.radius, form.regularizer.l2, form.free)
-        return LiftedComposite(form.margins, terms, NoOuter(), cone)
+        composite = LiftedComposite(form.margins, terms, NoOuter(), cone)
+        # Only samples in the band of this width bend the hinge, and few rows may have none of them.
+        composite.largest_step = _STEP_PER_WIDTH * terms.width
+        return composite
 
     def lift(self, point: Tensor) -> Tensor:
         # Not the best bound: at the origin that is the tip of the cone, where nothing moves.

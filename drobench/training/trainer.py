@@ -1,8 +1,11 @@
 """Running a task under Lightning: on one CPU or GPU, or as one rank of several processes."""
 
 import logging
+import signal
+import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -73,8 +76,23 @@ def train(
             enable_checkpointing=False,
         )
         resume = str(checkpoint) if checkpoint.exists() else None
-        trainer.fit(module, train_dataloaders=_ENDLESS, ckpt_path=resume, weights_only=True)
+        with _interruptible():
+            trainer.fit(module, train_dataloaders=_ENDLESS, ckpt_path=resume, weights_only=True)
     return module
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let Ctrl-C be Ctrl-C: Lightning turns it into an exit and leaves the signal ignored."""
+    try:
+        handler = signal.getsignal(signal.SIGINT)
+        yield
+    except SystemExit as error:
+        if not isinstance(error.__context__, KeyboardInterrupt):
+            raise
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, handler)
+        raise KeyboardInterrupt from None
 
 
 def _strategy(config: TrainerConfig) -> Any:

@@ -23,26 +23,36 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-@pytest.fixture(scope="session")
-def start_ranks() -> Callable[..., str]:
+def _start_ranks(processes: int, *words: object) -> None:
     """Start `rank_program.py` with torch's launcher, wait for it, and fail with its output if it fails."""
+    program = Path(__file__).with_name("rank_program.py")
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
+    done = subprocess.run(
+        [*command, str(program), *map(str, words)],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stdout
 
-    def start(processes: int, *words: object) -> str:
-        program = Path(__file__).with_name("rank_program.py")
-        command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
-        done = subprocess.run(
-            [*command, str(program), *map(str, words)],
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-            timeout=200,
-        )
-        assert done.returncode == 0, done.stdout
-        return done.stdout
 
-    return start
+@pytest.fixture(scope="session")
+def folder_of_two(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder in which two ranks have done everything they can: one start serves all tests."""
+    folder = tmp_path_factory.mktemp("two")
+    _start_ranks(2, folder, "lightning")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def folder_of_three(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder in which three ranks have run the solvers."""
+    folder = tmp_path_factory.mktemp("three")
+    _start_ranks(3, folder)
+    return folder
 
 
 def _processes_with(text: str) -> dict[int, str]:

@@ -12,12 +12,12 @@ DERIVED_STEP_SIZE = ("gcivr", "gcivr_random", "scgd")
 NUMBER = 8  # bytes of a float64
 
 
-@pytest.fixture(scope="module", params=[2, 3], ids=["two", "three"])
-def ranks(request, tmp_path_factory, start_ranks):
+@pytest.fixture(scope="module", params=["folder_of_two", "folder_of_three"], ids=["two", "three"])
+def ranks(request):
     """What each rank wrote down."""
-    folder = tmp_path_factory.mktemp("ranks")
-    start_ranks(request.param, folder)
-    return [torch.load(folder / f"rank{rank}.pt", weights_only=True) for rank in range(request.param)]
+    files = sorted(request.getfixturevalue(request.param).glob("rank*.pt"))
+    assert len(files) == {"folder_of_two": 2, "folder_of_three": 3}[request.param]
+    return [torch.load(file, weights_only=True) for file in files]
 
 
 @pytest.fixture(scope="module")

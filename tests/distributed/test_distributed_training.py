@@ -8,11 +8,9 @@ import torch
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory, start_ranks):
+def trained(folder_of_two):
     """What each of two ranks ended with, and the folder they worked in."""
-    folder = tmp_path_factory.mktemp("trained")
-    start_ranks(2, folder, "lightning")
-    return [torch.load(folder / f"lightning{rank}.pt", weights_only=True) for rank in range(2)], folder
+    return [torch.load(folder_of_two / f"lightning{rank}.pt", weights_only=True) for rank in range(2)], folder_of_two
 
 
 @pytest.fixture(scope="module")

@@ -230,12 +230,46 @@ def test_a_point_that_is_no_number_ends_the_run(bench, told, tmp_path, broken):
     assert bool(module.final["best_feasible"][1].isfinite().all())
 
 
-def test_a_point_that_is_no_number_is_seen_long_before_the_next_evaluation(bench, told, tmp_path):
-    module = bench.train(
-        bench.task(told(lambda point, step: point + math.nan), steps=10**9, every_passes=1e9), tmp_path
-    )
+@pytest.fixture
+def patience():
+    """Return how many lost evaluations in a row end a run."""
+    from drobench.training.solver_module import _PATIENCE
+
+    return _PATIENCE
+
+
+def lost_at(evaluations):
+    """Return what a solver does that is nowhere at the given evaluations, one after every ten steps."""
+
+    def act(point, step):
+        return torch.full_like(point, math.nan if math.ceil(step / 10) in evaluations else 0.01 * step)
+
+    return act
+
+
+def test_a_solver_that_finds_back_in_time_goes_on(bench, told, patience, tmp_path):
+    """Lost once less than allowed, back for one evaluation, and lost again: the count starts anew."""
+    once, again = range(2, 1 + patience), range(2 + patience, 1 + 2 * patience)
+    task = bench.task(told(lost_at({*once, *again})), steps=10 * (2 * patience + 2))
+    module = bench.train(task, tmp_path)
+    assert [not math.isfinite(row["objective"]) for row in module.curve].count(True) == 2 * (patience - 1)
+    assert module.verdict.status is Status.BUDGET_SPENT
+    assert module.steps == 10 * (2 * patience + 2)
+
+
+@pytest.mark.parametrize("resumed", [False, True])
+def test_a_solver_that_stays_lost_is_given_up(bench, told, patience, tmp_path, resumed):
+    def task(steps):
+        return bench.task(told(lost_at(range(3, 1000))), steps=steps)
+
+    if resumed:
+        # Ends in the middle of the lost evaluations, the last of which no checkpoint holds.
+        bench.train(task(10 * (2 + patience - 1)), tmp_path, checkpoint_steps=1)
+    module = bench.train(task(10**6), tmp_path)
     assert module.verdict.status is Status.NON_FINITE
-    assert len(module.curve) == 2
+    assert module.steps == 10 * (2 + patience)
+    assert [row["step"] for row in module.curve] == list(range(0, 10 * (3 + patience), 10))
+    assert module.final["best_feasible"][0].step in (0, 10, 20)
 
 
 def test_a_solver_that_explodes_has_diverged(bench, told, tmp_path):

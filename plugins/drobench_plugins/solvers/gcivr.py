@@ -133,6 +133,7 @@ class Gcivr(Solver[GcivrState]):
         step_size = self.config.step_size
         if step_size is None:
             step_size = self.config.step_scale / largest_curvature(oracle, communicator, start)
+            step_size = min(step_size, oracle.largest_step)
         return GcivrState(
             point=start,
             previous=start,
