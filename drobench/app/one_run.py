@@ -37,7 +37,7 @@ from drobench.training.trainer import check_devices, train
 # A combination that makes no sense, as opposed to a run that went wrong.
 REFUSALS = (NeedsNotMet, NoRouteError)
 _RANK_VARIABLE = "RANK"
-_GRACE_SECONDS = 10.0
+_GRACE_SECONDS = 5.0
 
 
 class RankFailed(DrobenchError):  # noqa: N818 - reads as what it says
@@ -133,9 +133,9 @@ def _keep(store: ResultStore, record: Record, config: RunConfig) -> Record:
 
 
 def _compute_or_launch(store: ResultStore, draft: Draft, report: Callable[[dict[str, Any]], None] | None) -> Record:
+    if draft.config.trainer.distributed and _RANK_VARIABLE not in os.environ:
+        return _launch(store, draft)
     with time_limit(draft.config.timeout or 0):
-        if draft.config.trainer.distributed and _RANK_VARIABLE not in os.environ:
-            return _launch(store, draft)
         return _compute(store, draft, report)
 
 
@@ -188,9 +188,15 @@ def _launch(store: ResultStore, draft: Draft) -> Record:
         command = [sys.executable, "-m", "drobench.app.ranks", "--standalone"]
         command += ["--nproc-per-node", str(config.trainer.devices), "-m", "drobench.app.one_run", str(resolved)]
         with output.open("wb") as sink:
-            launcher = subprocess.Popen(command, stdout=sink, stderr=subprocess.STDOUT)  # noqa: S603  # our own words
+            # Whatever the launcher leaves among the temporary files goes with this folder.
+            environment = {**os.environ, "TMPDIR": name}
+            launcher = subprocess.Popen(  # noqa: S603  # our own words
+                command, stdout=sink, stderr=subprocess.STDOUT, env=environment
+            )
             try:
-                code = launcher.wait()
+                code = launcher.wait(timeout=config.timeout)
+            except subprocess.TimeoutExpired:
+                raise TimeLimitExpired from None
             finally:
                 _end(launcher)
         if code == 0:

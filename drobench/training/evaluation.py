@@ -98,4 +98,9 @@ def better_feasible(new: Scores, best: Scores | None) -> bool:
         return True
     if new.validation_error is None or best.validation_error is None:
         return new.objective < best.objective
-    return (new.validation_error, new.objective) < (best.validation_error, best.objective)
+    return (_or_worst(new.validation_error), new.objective) < (_or_worst(best.validation_error), best.objective)
+
+
+def _or_worst(error: float) -> float:
+    """Return an error that is no number as the worst of all, since it compares with nothing."""
+    return math.inf if math.isnan(error) else error

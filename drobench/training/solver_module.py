@@ -20,6 +20,7 @@ from torch import Tensor
 from drobench.errors import DrobenchError
 from drobench.objective.oracle import Oracle, Shard
 from drobench.problem.problem import Problem
+from drobench.results.record import Status
 from drobench.solver.communicator import Communicator, ProcessGroup, SingleProcess
 from drobench.solver.solver import Solver, state_from_dict, state_to_dict, state_type
 from drobench.training.budget import Budget, BudgetConfig, Progress, Verdict
@@ -70,6 +71,7 @@ class SolverModule(pl.LightningModule):
         self.steps = 0
         self.evaluations_due = 1
         self.lost_in_a_row = 0
+        self.calls_seen = -1
         self.curve: list[dict[str, Any]] = []
         self.best: Scores | None = None
         self.best_point: Tensor | None = None
@@ -92,6 +94,8 @@ class SolverModule(pl.LightningModule):
     def on_fit_start(self) -> None:
         """Start the solver, unless a checkpoint has already put it somewhere."""
         if self.solver_state is not None:
+            for row in self.curve:
+                self._log(row)
             return
         with torch.no_grad():
             self._evaluate(self.task.recover(self.task.start), self.progress())
@@ -181,7 +185,7 @@ class SolverModule(pl.LightningModule):
 
     def _look(self, point: Tensor, progress: Progress) -> None:
         """Evaluate if it is time to, and end the run if there is a reason to."""
-        verdict = self.budget.spent(progress)
+        verdict = self.budget.spent(progress) or self._idle(progress)
         due = progress.passes >= self.evaluations_due * self.task.evaluation.every_passes
         if due or verdict is not None:
             self.evaluations_due = math.floor(progress.passes / self.task.evaluation.every_passes) + 1
@@ -191,6 +195,14 @@ class SolverModule(pl.LightningModule):
             self._finish(verdict, progress)
         elif self._stage_is_over(progress):
             self._next_stage(point)
+
+    def _idle(self, progress: Progress) -> Verdict | None:
+        """Return a verdict if a whole chunk asked for nothing, and no limit would ever end that."""
+        idle = self.steps > 1 and progress.oracle_calls == self.calls_seen
+        self.calls_seen = progress.oracle_calls
+        if idle and self.task.budget.steps is None and self.task.budget.seconds is None:
+            return Verdict(Status.BUDGET_SPENT, "the solver asks for no more data")
+        return None
 
     def _stage_is_over(self, progress: Progress) -> bool:
         last = self.stage == len(self.task.build_oracles) - 1
@@ -229,10 +241,13 @@ class SolverModule(pl.LightningModule):
             self.curve.append(row)
             if self.report is not None and self.trainer.is_global_zero:
                 self.report(row)
-            if self.trainer.logger is not None:
-                numbers = {key: value for key, value in row.items() if value is not None}
-                self.trainer.logger.log_metrics(numbers, step=progress.steps)
+            self._log(row)
         return scores
+
+    def _log(self, row: dict[str, Any]) -> None:
+        if self.trainer.logger is not None:
+            numbers = {key: value for key, value in row.items() if value is not None}
+            self.trainer.logger.log_metrics(numbers, step=row["step"])
 
     def _row(self, scores: Scores, progress: Progress) -> dict[str, Any]:
         flat = scores.as_dict()
@@ -263,7 +278,8 @@ class SolverModule(pl.LightningModule):
         self.verdict = verdict
         with self.clock.timing("solver"):
             last = self.task.recover(self.task.solver.solution(self.solver_state))
-            if self.task.projects:
+            # Every rank recovers the same point; together that is one projection.
+            if self.task.projects and self.communicator.rank == 0:
                 self.oracle.counters.projections += 1
         with self.clock.timing("evaluation"):
             self.final["last"] = (self.evaluator.score(last, progress.steps), last)

@@ -1,6 +1,7 @@
 """Running a task under Lightning: on one CPU or GPU, or as one rank of several processes."""
 
 import logging
+import shutil
 import signal
 import threading
 import warnings
@@ -104,6 +105,8 @@ def _strategy(config: TrainerConfig) -> Any:
 def _logger(config: LoggerConfig, folder: Path) -> Logger | bool:
     if config.name == "none":
         return False
+    # A resumed run logs its curve from the start again.
+    shutil.rmtree(folder, ignore_errors=True)
     return CSVLogger(save_dir=folder, name="", version="")
 
 

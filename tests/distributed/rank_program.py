@@ -8,8 +8,10 @@ Also imported by the tests, which run the same solvers in one process.
 import sys
 import warnings
 from collections import Counter
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import torch
@@ -33,11 +35,18 @@ ROWS, FEATURES = 600, 5
 
 
 class Case(NamedTuple):
-    """A solver, the price of the adversary, and how long to run."""
+    """A solver, what it solves, and how long it runs."""
 
     solver: Solver[Any]
-    gamma: float = 1.0
+    problem: str = "kl_classification"
+    settings: Mapping[str, Any] = MappingProxyType({})
+    reformulation: ReformulationConfig = ReformulationConfig()
     steps: int = 150
+
+
+def _steady(batch: int = 12) -> Gcivr:
+    """Return GCIVR with a short step that no rounding error can change."""
+    return Gcivr(GcivrConfig(step_size=0.02, epoch_length=30, batch=batch, monotone=False))
 
 
 CASES = {
@@ -47,7 +56,25 @@ CASES = {
     "gcivr_one_row": Case(Gcivr(GcivrConfig(step_size=0.2, batch=1))),
     "gcivr_repeated_rows": Case(Gcivr(GcivrConfig(step_size=0.5, batch=12, refresh_batch=200, replacement=True))),
     # Exponents above 500 within an epoch: the ranks must agree on a higher shift.
-    "gcivr_raised": Case(Gcivr(GcivrConfig(step_size=3.0, monotone=False, epoch_length=5)), gamma=1e-3, steps=12),
+    "gcivr_raised": Case(
+        Gcivr(GcivrConfig(step_size=3.0, monotone=False, epoch_length=5)), settings={"gamma": 1e-3}, steps=12
+    ),
+    # Other ways to a composite: with further variables, projections, and constraints instead of samples.
+    "kl_ball": Case(_steady(), settings={"variant": "ball"}),
+    "kl_ball_one_row": Case(_steady(batch=1), settings={"variant": "ball"}),
+    "chi2_variance": Case(_steady(), "chi2_classification", {"variant": "variance"}),
+    "chi2_variance_one_row": Case(_steady(batch=1), "chi2_classification", {"variant": "variance"}),
+    "chi2_exact": Case(_steady(), "chi2_classification", {"variant": "exact"}),
+    "chi2_ball": Case(_steady(), "chi2_classification", {"variant": "ball"}),
+    # A wide hinge: a narrow one turns rounding errors into 1e-9.
+    "cvar": Case(_steady(), "cvar_classification", reformulation=ReformulationConfig(gamma=0.3)),
+    "wasserstein": Case(_steady(), "wasserstein_logistic"),
+    "wasserstein_literal": Case(
+        _steady(), "wasserstein_logistic", reformulation=ReformulationConfig(wasserstein="literal")
+    ),
+    "wasserstein_literal_one_row": Case(
+        _steady(batch=1), "wasserstein_logistic", reformulation=ReformulationConfig(wasserstein="literal")
+    ),
     "scgd": Case(Scgd(ScgdConfig())),
     "scgd_one_row": Case(Scgd(ScgdConfig(step_size=0.2, batch=1))),
     "adagrad": Case(Unconstrained(UnconstrainedConfig(batch=32))),
@@ -56,20 +83,20 @@ CASES = {
 }
 
 
-def problem(gamma: float = 1.0) -> Any:
-    """Return the KL problem that all cases solve."""
+def problem_of(case: Case) -> Any:
+    """Return the problem of a case, always on the same rows."""
     catalogue = load_catalogue()
-    data, kl = catalogue.dataset("synthetic").entry, catalogue.problem("kl_classification").entry
+    data, kind = catalogue.dataset("synthetic").entry, catalogue.problem(case.problem).entry
     rows = data.factory(data.config(rows=ROWS, features=FEATURES))
-    return kl.factory(kl.config(gamma=gamma), rows, ModelConfig(intercept=False))
+    return kind.factory(kind.config(**case.settings), rows, ModelConfig(intercept=False))
 
 
-def oracle_of(solver: Solver[Any], gamma: float, shard: Shard) -> Any:
-    """Return a fresh oracle of the form the solver accepts."""
-    kind = FiniteSum if isinstance(solver, Unconstrained) else Composite
-    native = problem(gamma)
-    form = find_route(native.form, (kind,), ReformulationConfig()).form
-    return build_oracle(form, 7, native.start(torch.Generator().manual_seed(0)), shard)
+def prepare(case: Case) -> tuple[Any, Tensor]:
+    """Return the route to the form that the case's solver works on, and its start there."""
+    native = problem_of(case)
+    kind = FiniteSum if isinstance(case.solver, Unconstrained) else Composite
+    route = find_route(native.form, (kind,), case.reformulation)
+    return route, route.lift(native.start(torch.Generator().manual_seed(0)))
 
 
 def count_estimates(oracle: Any) -> Counter[str]:
@@ -92,19 +119,22 @@ def count_estimates(oracle: Any) -> Counter[str]:
 @torch.no_grad()
 def run_case(case: Case, shard: Shard, communicator: Communicator) -> dict[str, Any]:
     """Return what one rank of a case ends with, as plain values."""
-    solver, oracle = case.solver, oracle_of(case.solver, case.gamma, shard)
+    solver, (route, start) = case.solver, prepare(case)
+    oracle = build_oracle(route.form, 7, start, shard)
     asked = count_estimates(oracle)
-    state = solver.init(torch.zeros(FEATURES, dtype=torch.float64), oracle, communicator)
+    state = solver.init(start, oracle, communicator)
     asked.clear()
     begun = {"calls": oracle.counters.sample_calls, "rounds": communicator.rounds, "bytes": communicator.bytes}
     for _ in range(case.steps):
         state = solver.step(state, oracle, communicator)
     return {
         "point": solver.solution(state),
+        "distance": float((solver.solution(state) - start).norm()),
         "average": solver.average(state),
         "epochs": getattr(state, "epoch", 0),
         "asked": dict(asked),
         "calls": oracle.counters.sample_calls,
+        "counters": oracle.counters.as_dict(),
         "generator": oracle.state_dict()["generator"],
         "rounds": communicator.rounds,
         "bytes": communicator.bytes,
@@ -112,20 +142,20 @@ def run_case(case: Case, shard: Shard, communicator: Communicator) -> dict[str, 
     }
 
 
-def task(**limits: Any) -> Any:
-    """Return a run for Lightning whose result has to be projected at the end."""
+def task(case: Case, **limits: Any) -> Any:
+    """Return a case as a run for Lightning, whose result counts as projected at the end."""
     from drobench.training.budget import BudgetConfig
     from drobench.training.evaluation import EvaluationConfig
     from drobench.training.solver_module import Task
 
-    solver = Gcivr(GcivrConfig(output="random", average=True))
+    route, start = prepare(case)
     return Task(
-        problem=problem(),
-        solver=solver,
-        build_oracles=[partial(oracle_of, solver, 1.0)],
+        problem=problem_of(case),
+        solver=case.solver,
+        build_oracles=[partial(build_oracle, route.form, 7, start)],
         stage_passes=1.0,
-        start=torch.zeros(FEATURES, dtype=torch.float64),
-        recover=lambda point: point,
+        start=start,
+        recover=route.recover,
         projects=True,
         budget=BudgetConfig(**limits),
         evaluation=EvaluationConfig(),
@@ -133,7 +163,14 @@ def task(**limits: Any) -> Any:
     )
 
 
-def train(folder: Path, *, processes: int, checkpoint_steps: int | None = None, **limits: Any) -> dict[str, Any]:
+def train(
+    folder: Path,
+    *,
+    processes: int,
+    case: str = "gcivr_random",
+    checkpoint_steps: int | None = None,
+    **limits: Any,
+) -> dict[str, Any]:
     """Return what this rank of a run under Lightning ends with."""
     from drobench.training.settings import LoggerConfig, TrainerConfig
     from drobench.training.trainer import train as train_task
@@ -141,7 +178,7 @@ def train(folder: Path, *, processes: int, checkpoint_steps: int | None = None, 
     folder.mkdir(parents=True, exist_ok=True)
     name = "ddp_cpu" if processes > 1 else "cpu"
     config = TrainerConfig(name=name, devices=processes, checkpoint_seconds=None, checkpoint_steps=checkpoint_steps)
-    module = train_task(task(**limits), config, LoggerConfig(), folder, folder / "log")
+    module = train_task(task(CASES[case], **limits), config, LoggerConfig(), folder, folder / "log")
     assert module.verdict is not None
     return {
         "points": {name: point for name, (_, point) in module.final.items()},
@@ -156,13 +193,14 @@ def train(folder: Path, *, processes: int, checkpoint_steps: int | None = None, 
 
 
 def train_all(folder: Path) -> dict[str, Any]:
-    """Run straight, interrupted and resumed, and by passes."""
+    """Run straight, interrupted and resumed, by passes, and with a projection in every step."""
     resumed = folder / "resumed"
     return {
         "straight": train(folder / "straight", processes=2, steps=300),
         "interrupted": train(resumed, processes=2, steps=140, checkpoint_steps=40),
         "resumed": train(resumed, processes=2, steps=300),
         "passes": train(folder / "passes", processes=2, passes=6),
+        "projecting": train(folder / "projecting", processes=2, case="wasserstein", steps=20),
     }
 
 

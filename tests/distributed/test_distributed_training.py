@@ -51,6 +51,12 @@ def test_the_last_recovery_counts_as_one_projection_on_any_number_of_processes(t
     assert trained[0][0]["straight"]["counts"]["projections"] == 1
 
 
+def test_a_projection_that_every_rank_makes_for_itself_is_still_one(trained, tmp_path):
+    alone = rank_program.train(tmp_path, processes=1, case="wasserstein", steps=20)
+    assert alone["counts"]["projections"] == 20 + 1
+    assert trained[0][0]["projecting"]["counts"]["projections"] == 20 + 1
+
+
 def test_rounds_are_common_and_bytes_are_the_sum_over_ranks(trained, alone):
     """Rounds as in the plain runs: two for each gradient of the power iteration and each refresh, one for a step."""
     counts = trained[0][0]["straight"]["counts"]
