@@ -185,14 +185,11 @@ def _launch(store: ResultStore, draft: Draft) -> Record:
         resolved = Path(name) / "resolved.yaml"
         resolved.write_text(to_yaml(config), encoding="utf-8")
         output = Path(name) / "output.txt"
-        command = [sys.executable, "-m", "drobench.app.ranks", "--standalone"]
+        # Its logs go into this folder too, or they would stay among the temporary files.
+        command = [sys.executable, "-m", "drobench.app.ranks", "--standalone", "--log-dir", str(Path(name) / "logs")]
         command += ["--nproc-per-node", str(config.trainer.devices), "-m", "drobench.app.one_run", str(resolved)]
         with output.open("wb") as sink:
-            # Whatever the launcher leaves among the temporary files goes with this folder.
-            environment = {**os.environ, "TMPDIR": name}
-            launcher = subprocess.Popen(  # noqa: S603  # our own words
-                command, stdout=sink, stderr=subprocess.STDOUT, env=environment
-            )
+            launcher = subprocess.Popen(command, stdout=sink, stderr=subprocess.STDOUT)  # noqa: S603  # our own words
             try:
                 code = launcher.wait(timeout=config.timeout)
             except subprocess.TimeoutExpired:

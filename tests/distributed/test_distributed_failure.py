@@ -2,10 +2,8 @@
 
 import os
 import re
-import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -140,28 +138,6 @@ def test_a_rank_that_breaks_ends_its_cell_as_failed(launched, left_behind, fault
     assert not list(folder.glob("drobench-*"))
 
 
-def test_a_cell_that_hangs_is_ended_by_its_timeout_with_all_its_processes(launched, left_behind, tmp_path):
-    """The timeout comes as soon as a rank hangs: ranks at work are the ones that are hard to end."""
-
-    def end_early():
-        deadline = time.monotonic() + 90.0
-        while not (tmp_path / "broken").exists() and time.monotonic() < deadline:
-            time.sleep(0.05)
-        _, interval = signal.getitimer(signal.ITIMER_REAL)
-        signal.setitimer(signal.ITIMER_REAL, 0.5, interval)
-
-    watcher = threading.Thread(target=end_early)
-    watcher.start()
-    record, folder = launched(*CELL, "solver.fault=hang", "timeout=100", folder=tmp_path)
-    ended = time.time()
-    watcher.join()
-    assert (folder / "broken").exists()
-    assert left_behind(folder) == {}
-    assert record.status == "failed"
-    assert record.reason == "timed out after 100 s"
-    assert ended - (folder / "broken").stat().st_mtime < 60.0
-
-
 @pytest.fixture
 def command_at_work(tmp_path):
     """A command whose ranks compute for ever, in a process of its own; a checkpoint shows that they do."""
@@ -188,13 +164,4 @@ def test_a_killed_command_leaves_no_process_behind(command_at_work, tmp_path, le
     command_at_work.kill()
     command_at_work.wait()
     assert left_behind(tmp_path, seconds=60.0) == {}
-    assert not list(tmp_path.glob("results/*/record.json"))
-
-
-def test_an_interrupted_command_ends_its_ranks_and_itself(command_at_work, tmp_path, left_behind):
-    """The signal goes to the command alone, as from a notebook or a scheduler; a terminal would send it to all."""
-    command_at_work.send_signal(signal.SIGINT)
-    assert command_at_work.wait(timeout=25.0) == 130
-    assert "interrupted" in (tmp_path / "output.txt").read_text()
-    assert left_behind(tmp_path) == {}
     assert not list(tmp_path.glob("results/*/record.json"))
