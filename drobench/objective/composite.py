@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from drobench.errors import DrobenchError
-from drobench.objective.losses import Losses, Pullback
+from drobench.objective.losses import Losses, Pullback, PullbackDifference
 from drobench.objective.outer_functions import NoOuter, OuterFunction
 from drobench.objective.regularizers import Regularizer
 from drobench.objective.sampling import Index
@@ -53,6 +53,20 @@ class Estimate(NamedTuple):
     """The shift at which `inner_value` and `inner_jacobian` are expressed; it may be above the one asked for."""
 
 
+class Change(NamedTuple):
+    """By how much the means over some rows differ between two points."""
+
+    inner_value: Tensor
+    """`(p,)`."""
+    inner_jacobian: Tensor
+    """`(p, d)`."""
+    loss_gradient: Tensor | None
+    """`(d,)`; `None` without `h`."""
+    inner_floor: Tensor
+    """`(p,)`, as in `Estimate`, at the first of the points."""
+    shift: Tensor
+
+
 class Composite(ABC):
     """One instance of the composite form. Oracles count around it; solvers never see it directly."""
 
@@ -69,7 +83,7 @@ class Composite(ABC):
     regularizer: Regularizer
     uses_shift: bool = False
     largest_step: float = math.inf
-    """A step size not to exceed, for smoothed kinks that a curvature estimate on a few rows may miss."""
+    """A step size not to begin above, for smoothed kinks that a curvature estimate on a few rows may miss."""
     rescalable: bool = True
     """Whether estimates at one shift can be expressed at another."""
 
@@ -77,9 +91,28 @@ class Composite(ABC):
     def estimate(self, points: Tensor, rows: Rows, shift: Tensor | None) -> Estimate:
         """Return the means over `rows` at `points` `(k, d)`; `shift=None` chooses a good shift at the first point."""
 
+    def change(self, points: Tensor, rows: Rows, shift: Tensor) -> Change:
+        """Return the means over `rows` at the first of two points less those at the second."""
+        estimate = self.estimate(points, rows, shift)
+        return Change(
+            estimate.inner_value[0] - estimate.inner_value[1],
+            estimate.inner_jacobian[0] - estimate.inner_jacobian[1],
+            estimate.loss_gradient[0] - estimate.loss_gradient[1] if self.has_losses else None,
+            estimate.inner_floor[0],
+            estimate.shift,
+        )
+
     def rescale(self, inner: Tensor, old: Tensor, new: Tensor) -> Tensor:
         """Express inner values or Jacobians given at shift `old` at shift `new`."""
         return inner
+
+    def at_shift(self, value: Tensor, jacobian: Tensor, old: Tensor, new: Tensor) -> tuple[Tensor, Tensor]:
+        """Express value and Jacobian, measured at one point at shift `old`, at shift `new`."""
+        return self.rescale(value, old, new), self.rescale(jacobian, old, new)
+
+    def best_shift(self, value: Tensor, shift: Tensor) -> Tensor:
+        """Return the shift that suits a point whose inner value at `shift` is `value`; by default, that shift."""
+        return shift
 
     def everything(self) -> Rows:
         """Return the full index sets."""
@@ -112,6 +145,8 @@ class LossTerms(NamedTuple):
     loss_slope: Tensor | None
     shift: Tensor
     inner_is_positive: bool = False
+    slope_scale: float = 1.0
+    """What `inner_slope` is still to be multiplied by: cheaper after the sum over the rows than before."""
 
 
 class LossTransform(ABC):
@@ -170,8 +205,29 @@ class LossComposite(Composite):
             loss_gradient = torch.zeros_like(points)
         else:
             loss_value = terms.loss.sum(dim=-1) * scale
-            loss_gradient = pullback((terms.loss_slope * scale)[:, None])[:, 0]
+            loss_gradient = pullback(terms.loss_slope[:, None])[:, 0].mul_(scale)
         return Estimate(inner_value, inner_jacobian, loss_value, loss_gradient, floor, terms.shift)
+
+    def change(self, points: Tensor, rows: Rows, shift: Tensor) -> Change:
+        """One pullback of differences, half the work of two pullbacks."""
+        assert rows.samples is not None
+        values, pullback = self.losses.linearize_difference(points, rows.samples)
+        return self._change(self.transform.apply(values, shift), points, rows, pullback, values.shape[1])
+
+    def _change(self, terms: LossTerms, points: Tensor, rows: Rows, pullback: PullbackDifference, count: int) -> Change:
+        scale = 1.0 / max(count, 1)
+        if terms.inner is None or terms.inner_slope is None:
+            value = floor = points.new_empty(0)
+            jacobian = points.new_empty(0, self.dimension)
+        else:
+            here, there = terms.inner.sum(dim=-1).mul_(scale).unbind()
+            value, jacobian = here - there, pullback(terms.inner_slope, scale * terms.slope_scale)
+            floor = here * rows.covered if terms.inner_is_positive else torch.full_like(here, -torch.inf)
+        if terms.loss_slope is None:
+            gradient = None
+        else:
+            gradient = pullback(terms.loss_slope[:, None], scale)[0]
+        return Change(value, jacobian, gradient, floor, terms.shift)
 
     def _inner(
         self, terms: LossTerms, points: Tensor, rows: Rows, scale: float, pullback: Pullback
@@ -180,7 +236,7 @@ class LossComposite(Composite):
             empty = points.new_zeros(points.shape[0], 0)
             return empty, points.new_zeros(points.shape[0], 0, points.shape[1]), empty
         value = terms.inner.sum(dim=-1) * scale
-        jacobian = pullback(terms.inner_slope * scale)
+        jacobian = pullback(terms.inner_slope).mul_(scale * terms.slope_scale)
         # Positive terms outside the rows can only add to the mean over everything.
         floor = value * rows.covered if terms.inner_is_positive else torch.full_like(value, -torch.inf)
         return value, jacobian, floor
@@ -210,6 +266,14 @@ class DualTransform(ABC):
     @abstractmethod
     def apply(self, losses: Tensor, duals: Tensor, shift: Tensor | None) -> DualTerms:
         """Return the terms for losses `(k, rows)` and dual variables `(k, e)`."""
+
+    def at_shift(self, value: Tensor, jacobian: Tensor, old: Tensor, new: Tensor) -> tuple[Tensor, Tensor]:
+        """See `Composite.at_shift`; the dual variables are the last columns of the Jacobian."""
+        return value, jacobian
+
+    def best_shift(self, value: Tensor, shift: Tensor) -> Tensor:
+        """See `Composite.best_shift`."""
+        return shift
 
 
 class LiftedComposite(LossComposite):
@@ -249,8 +313,35 @@ class LiftedComposite(LossComposite):
             loss_gradient=torch.cat([gradient, gradient_by_duals], dim=-1),
         )
 
+    def change(self, points: Tensor, rows: Rows, shift: Tensor) -> Change:
+        assert rows.samples is not None
+        parameters, duals = points[:, : self.losses.dimension], points[:, self.losses.dimension :]
+        values, pullback = self.losses.linearize_difference(parameters, rows.samples)
+        found = self.lifted.apply(values, duals, shift)
+        change = self._change(found.terms, parameters, rows, pullback, values.shape[1])
+        scale = 1.0 / max(values.shape[1], 1)
+        if found.inner_dual_slope is not None:
+            by_duals = _difference(found.inner_dual_slope.sum(dim=-1)).mul_(scale)
+            change = change._replace(inner_jacobian=torch.cat([change.inner_jacobian, by_duals], dim=-1))
+        if found.loss_dual_slope is not None and change.loss_gradient is not None:
+            by_duals = _difference(found.loss_dual_slope.sum(dim=-1)).mul_(scale)
+            change = change._replace(loss_gradient=torch.cat([change.loss_gradient, by_duals], dim=-1))
+        return change
+
     def rescale(self, inner: Tensor, old: Tensor, new: Tensor) -> Tensor:
         raise DrobenchError("The shift of a composite with a varying temperature is fixed between refreshes.")
+
+    def at_shift(self, value: Tensor, jacobian: Tensor, old: Tensor, new: Tensor) -> tuple[Tensor, Tensor]:
+        return self.lifted.at_shift(value, jacobian, old, new)
+
+    def best_shift(self, value: Tensor, shift: Tensor) -> Tensor:
+        return self.lifted.best_shift(value, shift)
+
+
+def _difference(pair: Tensor) -> Tensor:
+    """Return the first less the second."""
+    here, there = pair.unbind()
+    return here - there
 
 
 ComponentFunction = Callable[[Tensor, Tensor], Tensor]

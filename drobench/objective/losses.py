@@ -11,12 +11,15 @@ from copy import copy
 
 import torch
 from torch import Tensor
-from torch.nn.functional import softplus
+from torch.nn.functional import linear, softplus
 
 from drobench.objective.sampling import Index
 
 Pullback = Callable[[Tensor], Tensor]
 """Maps cotangents `(k, q, rows)` to `sum_i cotangent_i grad f_i(x_k)`, of shape `(k, q, d)`."""
+
+PullbackDifference = Callable[[Tensor, float], Tensor]
+"""Maps cotangents `(2, q, rows)` and a factor to the difference of two pullbacks, of shape `(q, d)`."""
 
 # The default threshold of softplus (20) is wrong by 2e-9; beyond 40 the linear branch is exact in float64.
 _SOFTPLUS_THRESHOLD = 40.0
@@ -57,8 +60,8 @@ class LogisticLoss(MarginLoss):
     convex = True
 
     def of_margin(self, margins: Tensor) -> tuple[Tensor, Tensor]:
-        opposite = -margins
-        return softplus(opposite, threshold=_SOFTPLUS_THRESHOLD), -torch.sigmoid(opposite)
+        opposite = margins.neg()
+        return softplus(opposite, threshold=_SOFTPLUS_THRESHOLD), torch.sigmoid(opposite).neg()
 
 
 class Margin(MarginLoss):
@@ -105,6 +108,19 @@ class Losses(ABC):
     @abstractmethod
     def linearize(self, points: Tensor, index: Index) -> tuple[Tensor, Pullback]:
         """Return the losses of the rows at `points` `(k, d)`, of shape `(k, rows)`, and their pullback."""
+
+    def linearize_difference(self, points: Tensor, index: Index) -> tuple[Tensor, PullbackDifference]:
+        """Return the losses at two points, `(2, rows)`, and the pullback at the first less that at the second.
+
+        The pullback takes cotangents `(2, q, rows)` and a factor for the result, which is `(q, d)`.
+        """
+        values, pullback = self.linearize(points, index)
+
+        def difference(cotangents: Tensor, factor: float) -> Tensor:
+            here, there = pullback(cotangents).unbind()
+            return (here - there).mul_(factor)
+
+        return values, difference
 
     def values(self, point: Tensor) -> Tensor:
         """Return the losses of all samples at one point, of shape `(samples,)`."""
@@ -159,12 +175,23 @@ class LinearMarginLosses(Losses):
 
     def linearize(self, points: Tensor, index: Index) -> tuple[Tensor, Pullback]:
         rows = self.signed_rows[index] if isinstance(index, slice) else self.signed_rows.index_select(0, index)
-        values, slopes = self.loss.of_margin(points @ rows.T)
+        values, slopes = self.loss.of_margin(linear(points, rows))
 
         def pullback(cotangents: Tensor) -> Tensor:
             return (cotangents * slopes[:, None]) @ rows
 
         return values, pullback
+
+    def linearize_difference(self, points: Tensor, index: Index) -> tuple[Tensor, PullbackDifference]:
+        rows = self.signed_rows[index] if isinstance(index, slice) else self.signed_rows.index_select(0, index)
+        values, slopes = self.loss.of_margin(linear(points, rows))
+
+        def difference(cotangents: Tensor, factor: float) -> Tensor:
+            # The rows are the same at both points: one product with the difference of the weights.
+            here, there = (cotangents * slopes[:, None]).unbind()
+            return torch.addmm(points[0], here.sub_(there), rows, beta=0, alpha=factor)
+
+        return values, difference
 
 
 class LinearScoreLosses(Losses):

@@ -4,6 +4,7 @@ One class per form. Counting happens here, around the mathematics, and never in 
 point, whatever is computed there; calls on samples and checks of constraints are counted apart.
 """
 
+import math
 from abc import ABC
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -14,7 +15,7 @@ import torch
 from torch import Tensor
 
 from drobench.errors import DrobenchError
-from drobench.objective.composite import Composite, Estimate, Rows
+from drobench.objective.composite import Change, Composite, Estimate, Rows
 from drobench.objective.forms import Constrained, FiniteSum, MinMax, Scored
 from drobench.objective.sampling import Index, index_length, sample_indices
 
@@ -117,6 +118,11 @@ class Oracle(ABC):
         self.counters.constraint_checks += checks
         return checks
 
+    def count_projection(self) -> None:
+        """Count one projection: all processes project the same point, which for the run as a whole is one."""
+        if self.shard.rank == 0:
+            self.counters.projections += 1
+
     def state_dict(self) -> dict[str, Any]:
         """Return counters and generator, enough to go on exactly where this oracle stands."""
         generator = self.generator.bit_generator.state
@@ -140,6 +146,7 @@ class CompositeOracle(Oracle):
         self.samples = form.samples
         self.constraints = form.constraints
         self.outputs = form.outputs
+        self.has_losses = form.has_losses
         self.uses_shift = form.uses_shift
         self.rescalable = form.rescalable
         self.largest_step = form.largest_step
@@ -150,9 +157,19 @@ class CompositeOracle(Oracle):
         `shift=None` chooses the shift. With a given shift the result may come back at a higher one, where the given
         one would overflow: see `rescale`.
         """
-        calls = self._count_samples(rows, points.shape[0])
-        checks = self._count_constraints(rows, points.shape[0])
-        cheap = self._form.cheap_constraints * points.shape[0]
+        self._count(rows, points.shape[0])
+        return self._form.estimate(points, rows, shift)
+
+    def change(self, points: Tensor, rows: Rows, shift: Tensor) -> Change:
+        """Return the means over `rows` at the first of two points less those at the second; two calls a row."""
+        self._count(rows, 2)
+        return self._form.change(points, rows, shift)
+
+    def _count(self, rows: Rows, points: int) -> None:
+        calls = self._count_samples(rows, points)
+        checks = self._count_constraints(rows, points)
+        # Every process evaluates the cheap constraints, of which the run as a whole needs one evaluation.
+        cheap = self._form.cheap_constraints * points if self.shard.rank == 0 else 0
         self.counters.constraint_checks += cheap
         checks += cheap
         if self.outputs:
@@ -161,28 +178,37 @@ class CompositeOracle(Oracle):
             self.counters.inner_jacobians += inner_calls
         if self._form.has_losses:
             self.counters.loss_gradients += calls
-        return self._form.estimate(points, rows, shift)
 
     def outer_gradient(self, inner_value: Tensor, shift: Tensor) -> Tensor:
         """Return `f'(y)`."""
         return self._form.outer.gradient(inner_value, shift)
 
-    def guard(self, inner_value: Tensor, rows: Rows, shift: Tensor, floor: Tensor | None = None) -> Tensor:
-        """Return the nearest inner value inside the domain of `f`.
+    def admits(self, inner_value: Tensor, rows: Rows, shift: Tensor, floor: Tensor) -> bool:
+        """Tell whether an inner value is finite and not below what is known of it.
 
         `floor` is the estimate's own lower bound. Over the full set it is the exact mean, of which a recursion may fall
         short by its rounding, so that only half of it is insisted on.
         """
+        # One look at two small tensors: every further tensor operation would cost more than all of this.
+        values, floors = inner_value.tolist(), floor.tolist()
         if rows.covered == 1.0:
-            return inner_value if floor is None else torch.maximum(inner_value, 0.5 * floor)
-        smallest = self._form.outer.smallest(shift)
-        if smallest is not None:
-            inner_value = inner_value.clamp(min=smallest)
-        return inner_value if floor is None else torch.maximum(inner_value, floor)
+            smallest, share = None, 0.5
+        else:
+            smallest, share = self._form.outer.smallest(shift), 1.0
+        lowest = -math.inf if smallest is None else smallest
+        return all(max(lowest, share * floor) <= value < math.inf for value, floor in zip(values, floors, strict=True))
 
     def rescale(self, inner: Tensor, old: Tensor, new: Tensor) -> Tensor:
         """Express an inner value or Jacobian held at shift `old` at shift `new`."""
         return self._form.rescale(inner, old, new) if self.uses_shift and new is not old else inner
+
+    def at_shift(self, value: Tensor, jacobian: Tensor, old: Tensor, new: Tensor) -> tuple[Tensor, Tensor]:
+        """Express inner value and Jacobian, freshly measured at one point at shift `old`, at shift `new`."""
+        return (value, jacobian) if new is old else self._form.at_shift(value, jacobian, old, new)
+
+    def best_shift(self, value: Tensor, shift: Tensor) -> Tensor:
+        """Return the shift that suits a point whose inner value at `shift` is `value`."""
+        return self._form.best_shift(value, shift)
 
     def value(self, point: Tensor, inner_value: Tensor, loss_value: Tensor, shift: Tensor) -> Tensor:
         """Return `Psi(point)` from means already paid for."""
@@ -191,7 +217,7 @@ class CompositeOracle(Oracle):
     def prox(self, point: Tensor, step_size: float) -> Tensor:
         """Return the proximal map of `r`; where that is a projection it is counted as one."""
         if self._form.regularizer.is_indicator:
-            self.counters.projections += 1
+            self.count_projection()
         return self._form.regularizer.prox(point, step_size)
 
     def materialise(self) -> Composite:
@@ -218,7 +244,7 @@ class FiniteSumOracle(Oracle):
     def prox(self, point: Tensor, step_size: float) -> Tensor:
         """Return the proximal map of `r`; where that is a projection it is counted as one."""
         if self._form.regularizer.is_indicator:
-            self.counters.projections += 1
+            self.count_projection()
         return self._form.regularizer.prox(point, step_size)
 
     def regularizer_gradient(self, point: Tensor) -> Tensor:
@@ -264,7 +290,7 @@ class ConstrainedOracle(Oracle):
     def prox(self, point: Tensor, step_size: float) -> Tensor:
         """Return the proximal map of the objective's regularizer; where that is a projection it is counted as one."""
         if self._form.objective.regularizer.is_indicator:
-            self.counters.projections += 1
+            self.count_projection()
         return self._form.objective.regularizer.prox(point, step_size)
 
     def materialise(self) -> Constrained:
@@ -293,7 +319,7 @@ class MinMaxOracle(Oracle):
 
     def project(self, joint: Tensor) -> Tensor:
         """Return the nearest feasible joint variable; counted."""
-        self.counters.projections += 1
+        self.count_projection()
         return self._form.project(joint)
 
     def materialise(self) -> MinMax:

@@ -88,4 +88,4 @@ class ScaledLog(OuterFunction):
         return self.gamma * inner_value[0].log() + shift
 
     def gradient(self, inner_value: Tensor, shift: Tensor) -> Tensor:
-        return self.gamma / inner_value
+        return inner_value.reciprocal().mul_(self.gamma)

@@ -61,13 +61,13 @@ class ExponentialTilt(LossTransform):
     def apply(self, losses: Tensor, shift: Tensor | None) -> LossTerms:
         if shift is None:
             shift = self.best_shift(losses[0])
-        exponents = (losses - shift) / self.gamma
+        exponents = torch.sub(losses, shift).mul_(1.0 / self.gamma)
         # An empty part of a draw (more processes than rows) has no largest element.
         if losses.shape[1] and float(largest := exponents.max()) > LARGEST_EXPONENT[losses.dtype]:
             shift = shift + self.gamma * largest
             exponents = exponents - largest
-        inner = exponents.exp()[:, None]
-        return LossTerms(inner, inner / self.gamma, None, None, shift, inner_is_positive=True)
+        inner = exponents.exp_()[:, None]
+        return LossTerms(inner, inner, None, None, shift, inner_is_positive=True, slope_scale=1.0 / self.gamma)
 
     def best_shift(self, losses: Tensor) -> Tensor:
         """Return the shift at which the mean of `g` over these losses is exactly one."""
@@ -282,6 +282,18 @@ class TemperatureTilt(DualTransform):
         by_temperature = torch.stack([-powers * exponents / duals, torch.ones_like(powers)], dim=1)[:, :, None]
         terms = LossTerms(inner, slope, None, None, shift, inner_is_positive=True)
         return DualTerms(terms, by_temperature, None)
+
+    def at_shift(self, value: Tensor, jacobian: Tensor, old: Tensor, new: Tensor) -> tuple[Tensor, Tensor]:
+        """Both powers scale by `k = exp((old - new) / t)`; by `t`, `-(f - new) = -(f - old) + (new - old)`."""
+        temperature = value[..., 1]
+        factor = ((old - new) / temperature).exp()
+        power = value[..., 0] * factor
+        row = jacobian[..., 0, :] * factor[..., None]
+        row[..., -1] += power * (new - old) / temperature.square()
+        return torch.stack([power, temperature], dim=-1), torch.stack([row, jacobian[..., 1, :]], dim=-2)
+
+    def best_shift(self, value: Tensor, shift: Tensor) -> Tensor:
+        return shift + value[1] * value[0].log()
 
 
 class KLBallToComposite(LiftedDivergence):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from drobench.objective.composite import Estimate, Rows
+from drobench.objective.composite import Change, Rows
 from drobench.objective.oracle import CompositeOracle
 from drobench.solver.communicator import Communicator
 
@@ -39,17 +39,19 @@ def sample(
 ) -> Estimates:
     """Measure the estimates at `point` on `rows`, at `shift` or, where that would overflow, at a higher one."""
     local = oracle.estimate(point[None], rows, shift)
-    if communicator.world_size > 1 and oracle.uses_shift:
-        agreed = communicator.maximum(local.shift)
-        local = _at_shift(oracle, local, agreed) if oracle.rescalable else oracle.estimate(point[None], rows, agreed)
+    value, jacobian, used = local.inner_value[0], local.inner_jacobian[0], local.shift
+    exchanged = communicator.world_size > 1 and oracle.uses_shift
+    if exchanged:
+        used = communicator.maximum(local.shift)
+        value, jacobian = oracle.at_shift(value, jacobian, local.shift, used)
     value, jacobian, loss_value, loss_gradient = _pool(
-        oracle,
-        communicator,
-        rows,
-        [local.inner_value[0], local.inner_jacobian[0]],
-        [local.loss_value[0], local.loss_gradient[0]],
+        oracle, communicator, rows, [value, jacobian], [local.loss_value[0], local.loss_gradient[0]]
     )
-    return Estimates(value, jacobian, loss_value, loss_gradient, local.shift)
+    if exchanged and shift is None:
+        # The highest of the parts' shifts kept the exchange in range; one process would have chosen this one.
+        best = oracle.best_shift(value, used)
+        (value, jacobian), used = oracle.at_shift(value, jacobian, used, best), best
+    return Estimates(value, jacobian, loss_value, loss_gradient, used)
 
 
 def advance(
@@ -65,19 +67,16 @@ def advance(
     Returns the new estimates and whether they are sound: `False` means that the inner value left the range that the
     rows prove, or is not finite, and the estimates should be measured afresh.
     """
-    local = oracle.estimate(torch.stack([point, previous]), rows, estimates.shift)
-    increments, agreed = _increments(oracle, communicator, rows, local, estimates.shift)
-    value_step, jacobian_step, floor, loss_step = increments
-    inner_value = oracle.rescale(estimates.inner_value, estimates.shift, agreed) + value_step
+    local = oracle.change(torch.stack([point, previous]), rows, estimates.shift)
+    change = _pooled_change(oracle, communicator, rows, local, estimates.shift)
     moved = Estimates(
-        inner_value,
-        oracle.rescale(estimates.inner_jacobian, estimates.shift, agreed) + jacobian_step,
+        oracle.rescale(estimates.inner_value, estimates.shift, change.shift) + change.inner_value,
+        oracle.rescale(estimates.inner_jacobian, estimates.shift, change.shift) + change.inner_jacobian,
         estimates.loss_value,
-        estimates.loss_gradient + loss_step,
-        agreed,
+        estimates.loss_gradient if change.loss_gradient is None else estimates.loss_gradient + change.loss_gradient,
+        change.shift,
     )
-    guarded = oracle.guard(inner_value, rows, agreed, floor)
-    sound = bool(((guarded == inner_value) & inner_value.isfinite()).all())
+    sound = oracle.admits(moved.inner_value, rows, change.shift, change.inner_floor)
     if sound and not oracle.rescalable:
         # No shift protects these exponentials within an epoch: the slopes may overflow before the values do.
         sound = bool((moved.inner_jacobian.sum() + moved.loss_gradient.sum()).isfinite())
@@ -86,46 +85,41 @@ def advance(
 
 def direction(estimates: Estimates, oracle: CompositeOracle) -> Tensor:
     """Return the gradient estimate `z^T f'(y) + w` of the smooth part."""
-    outer_gradient = oracle.outer_gradient(estimates.inner_value, estimates.shift)
-    return torch.addmv(estimates.loss_gradient, estimates.inner_jacobian.T, outer_gradient)
+    return descend(torch.zeros_like(estimates.loss_gradient), estimates, oracle, -1.0)
 
 
-def _increments(
-    oracle: CompositeOracle, communicator: Communicator, rows: Rows, local: Estimate, asked: Tensor
-) -> tuple[list[Tensor], Tensor]:
-    """Return pooled increments of value, Jacobian, floor and loss gradient, and the shift they are expressed at."""
+def descend(point: Tensor, estimates: Estimates, oracle: CompositeOracle, step_size: float) -> Tensor:
+    """Return `point - step_size (z^T f'(y) + w)`, leaving out what the objective does not have."""
+    if oracle.outputs:
+        outer_gradient = oracle.outer_gradient(estimates.inner_value, estimates.shift)
+        point = torch.addmv(point, estimates.inner_jacobian.T, outer_gradient, alpha=-step_size)
+    return torch.sub(point, estimates.loss_gradient, alpha=step_size) if oracle.has_losses else point
 
-    def pooled(part: Estimate, extra: list[Tensor]) -> list[Tensor]:
-        return _pool(
-            oracle,
-            communicator,
-            rows,
-            [
-                part.inner_value[0] - part.inner_value[1],
-                part.inner_jacobian[0] - part.inner_jacobian[1],
-                part.inner_floor[0],
-            ],
-            [part.loss_gradient[0] - part.loss_gradient[1], *extra],
-        )
 
-    if communicator.world_size == 1 or not oracle.uses_shift:
-        return pooled(local, []), local.shift
-    raised = asked.new_tensor([float(local.shift is not asked)])
-    *increments, anyone_raised = pooled(local, [raised])
+def _pooled_change(
+    oracle: CompositeOracle, communicator: Communicator, rows: Rows, local: Change, asked: Tensor
+) -> Change:
+    """Return the change over the whole draw, at a shift that all processes agree on."""
+    if communicator.world_size == 1:
+        return local
+
+    def pooled(change: Change, extra: list[Tensor]) -> tuple[Change, list[Tensor]]:
+        inner = [change.inner_value, change.inner_jacobian, change.inner_floor]
+        losses = [] if change.loss_gradient is None else [change.loss_gradient]
+        value, jacobian, floor, *rest = _pool(oracle, communicator, rows, inner, losses + extra)
+        gradient = rest.pop(0) if losses else None
+        return Change(value, jacobian, gradient, floor, change.shift), rest
+
+    if not oracle.uses_shift:
+        return pooled(local, [])[0]
+    change, (anyone_raised,) = pooled(local, [asked.new_tensor([float(local.shift is not asked)])])
     if not bool(anyone_raised > 0):
-        return increments, asked
+        return change._replace(shift=asked)
     # Somewhere an exponential would have overflowed: agree on the highest shift and exchange once more.
     agreed = communicator.maximum(local.shift)
-    return pooled(_at_shift(oracle, local, agreed), []), agreed
-
-
-def _at_shift(oracle: CompositeOracle, estimate: Estimate, shift: Tensor) -> Estimate:
-    return estimate._replace(
-        inner_value=oracle.rescale(estimate.inner_value, estimate.shift, shift),
-        inner_jacobian=oracle.rescale(estimate.inner_jacobian, estimate.shift, shift),
-        inner_floor=oracle.rescale(estimate.inner_floor, estimate.shift, shift),
-        shift=shift,
-    )
+    moved = (oracle.rescale(part, local.shift, agreed) for part in (local.inner_value, local.inner_jacobian))
+    floor = oracle.rescale(local.inner_floor, local.shift, agreed)
+    return pooled(Change(*moved, local.loss_gradient, floor, agreed), [])[0]
 
 
 def _pool(
@@ -135,5 +129,7 @@ def _pool(
     if communicator.world_size == 1:
         return inner + losses
     inner_share = rows.constraint_share if oracle.constraints else rows.sample_share
-    weighted = [tensor * inner_share for tensor in inner] + [tensor * rows.sample_share for tensor in losses]
-    return communicator.total(weighted)
+    shares = [inner_share] * len(inner) + [rows.sample_share] * len(losses)
+    # A part without rows adds nothing, even where its bound is minus infinity.
+    parts = zip(inner + losses, shares, strict=True)
+    return communicator.total([tensor * share if share else torch.zeros_like(tensor) for tensor, share in parts])

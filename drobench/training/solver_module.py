@@ -278,9 +278,8 @@ class SolverModule(pl.LightningModule):
         self.verdict = verdict
         with self.clock.timing("solver"):
             last = self.task.recover(self.task.solver.solution(self.solver_state))
-            # Every rank recovers the same point; together that is one projection.
-            if self.task.projects and self.communicator.rank == 0:
-                self.oracle.counters.projections += 1
+            if self.task.projects:
+                self.oracle.count_projection()
         with self.clock.timing("evaluation"):
             self.final["last"] = (self.evaluator.score(last, progress.steps), last)
             average = self.task.solver.average(self.solver_state)

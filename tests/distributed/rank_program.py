@@ -102,17 +102,21 @@ def prepare(case: Case) -> tuple[Any, Tensor]:
 def count_estimates(oracle: Any) -> Counter[str]:
     """Return a count, kept up to date, of what a solver asks: refreshes, advances, and advances that overflowed."""
     asked: Counter[str] = Counter()
-    original = oracle.estimate
+    if not isinstance(oracle, CompositeOracle):
+        return asked
+    refresh, advance = oracle.estimate, oracle.change
 
     def estimate(points: Tensor, rows: Any, shift: Tensor | None = None) -> Any:
-        found = original(points, rows, shift)
-        kind = "advances" if points.shape[0] == 2 else "refreshes"
-        asked[kind] += 1
-        asked["raised"] += kind == "advances" and found.shift is not shift
+        asked["refreshes"] += 1
+        return refresh(points, rows, shift)
+
+    def change(points: Tensor, rows: Any, shift: Tensor) -> Any:
+        found = advance(points, rows, shift)
+        asked["advances"] += 1
+        asked["raised"] += found.shift is not shift
         return found
 
-    if isinstance(oracle, CompositeOracle):
-        oracle.estimate = estimate
+    oracle.estimate, oracle.change = estimate, change  # type: ignore[method-assign]
     return asked
 
 

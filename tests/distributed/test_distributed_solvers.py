@@ -85,8 +85,8 @@ def refresh_bytes():
 
 
 def advance_bytes():
-    """One round: steps of value (1), Jacobian (d) and gradient (d), the floor (1), whether somebody overflowed (1)."""
-    return NUMBER * (3 + 2 * FEATURES)
+    """One round: steps of value (1) and Jacobian (d), the floor (1), whether somebody overflowed (1)."""
+    return NUMBER * (3 + FEATURES)
 
 
 GCIVR = [name for name in CASES if name.startswith("gcivr")]

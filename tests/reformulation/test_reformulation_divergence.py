@@ -276,6 +276,17 @@ class TestTemperature:
         with pytest.raises(DrobenchError, match="shift"):
             form.rescale(zero, zero, zero + 1.0)
 
+    def test_a_fresh_measurement_can_be_expressed_at_another_shift(self):
+        form = route_of(random_losses(87), KLBall(0.3)).form
+        point = torch.cat([random_point(88), torch.tensor([0.4], dtype=torch.float64)])
+        old, new = torch.tensor([0.3, -0.8], dtype=torch.float64)
+        before, after = (form.estimate(point[None], form.everything(), shift) for shift in (old, new))
+        value, jacobian = form.at_shift(before.inner_value, before.inner_jacobian, old, new)
+        torch.testing.assert_close(value, after.inner_value, rtol=1e-12, atol=0)
+        torch.testing.assert_close(jacobian, after.inner_jacobian, rtol=1e-12, atol=1e-14)
+        best = form.estimate(point[None], form.everything(), None).shift
+        torch.testing.assert_close(form.best_shift(before.inner_value[0], old), best, rtol=1e-12, atol=0)
+
     def test_the_temperature_stays_above_its_floor(self):
         form = route_of(random_losses(85), KLBall(0.3), None, 0.2).form
         below = torch.cat([random_point(86), torch.tensor([0.05], dtype=torch.float64)])

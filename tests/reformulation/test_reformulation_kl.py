@@ -215,7 +215,7 @@ class TestShift:
         assert float(terms.shift) == pytest.approx(gamma * 520.0, rel=1e-15)
         direct = (losses / gamma).exp()[:, None]
         torch.testing.assert_close(tilt.rescale(terms.inner, terms.shift, ZERO), direct, rtol=1e-12, atol=0)
-        torch.testing.assert_close(terms.inner_slope, terms.inner / gamma, rtol=1e-15, atol=0)
+        torch.testing.assert_close(terms.inner_slope * terms.slope_scale, terms.inner / gamma, rtol=1e-15, atol=0)
 
 
 class TestExtremes:

@@ -22,7 +22,7 @@ from drobench.objective.composite import Composite
 from drobench.objective.oracle import CompositeOracle
 from drobench.registry import SolverEntry
 from drobench.solver import Communicator, Solver
-from drobench.solver.estimators import Estimates, direction, sample
+from drobench.solver.estimators import Estimates, descend, sample
 from drobench.solver.step_sizes import largest_curvature
 
 
@@ -83,7 +83,7 @@ class Scgd(Solver[ScgdState]):
             inner_value, measured.inner_jacobian, measured.loss_value, measured.loss_gradient, measured.shift
         )
         step_size = state.step_size * move
-        point = oracle.prox(state.point - step_size * direction(tracked, oracle), step_size)
+        point = oracle.prox(descend(state.point, tracked, oracle, step_size), step_size)
         return replace(
             state,
             point=point,
