@@ -9,7 +9,7 @@ run's identity.
 import hashlib
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -41,10 +41,18 @@ class Split:
     Attributes:
         features: One row per sample, shape `(n, d)`.
         labels: Class of each row, shape `(n,)`, `int64`, from 0 to the number of classes minus one.
+        groups: Number of the group each row belongs to, `(n,)`, `int64`.
+        attributes: Numbers that groups are cut out of by thresholds, `(n, q)`.
+        queries: Number of the query each row answers, `(n,)`, `int64`; the rows of a query stand together.
+        relevance: Graded relevance of each row for its query, `(n,)`.
     """
 
     features: Tensor
     labels: Tensor
+    groups: Tensor | None = None
+    attributes: Tensor | None = None
+    queries: Tensor | None = None
+    relevance: Tensor | None = None
 
     @property
     def rows(self) -> int:
@@ -166,6 +174,8 @@ def assemble(
     feature_names: Sequence[str] | None = None,
     provides: frozenset[str] = frozenset(),
     twin: bool = False,
+    columns: Mapping[str, NDArray[Any]] | None = None,
+    parts: Sequence[NDArray[np.int64]] | None = None,
 ) -> Dataset:
     """Turn raw arrays into a dataset: check, split by class, standardize, hash.
 
@@ -179,6 +189,10 @@ def assemble(
         feature_names: One name per column; `x1`, `x2`, ... if absent.
         provides: What the dataset offers besides `labels` and, with two classes, `binary_labels`.
         twin: Whether this is a synthetic stand-in for real data.
+        columns: Further fields of the splits by name (`groups`, `attributes`, `queries`, `relevance`), one entry or
+            row per sample.
+        parts: Row numbers of the training, validation and test rows, where the data come with a split of their own;
+            an empty one is an absent split. By default the rows are divided as `config.split` says.
 
     Returns:
         The dataset in `float64` on the CPU.
@@ -190,14 +204,17 @@ def assemble(
     names = _checked_names(name, matrix.shape[1], feature_names)
     _check_finite(name, matrix, names)
     values, codes = _class_codes(name, np.asarray(labels), rows=matrix.shape[0])
-    parts = _split_rows(codes, config)
-    _check_parts(name, parts, codes, values, config)
+    if parts is None:
+        parts = _split_rows(codes, config)
+        _check_parts(name, parts, codes, config)
+    _check_trainable(name, parts[0], codes, values)
+    extra = {field: _checked_column(name, field, column, matrix.shape[0]) for field, column in (columns or {}).items()}
     mean, scale = np.zeros(matrix.shape[1]), np.ones(matrix.shape[1])
     if config.standardize:
         mean, scale = _scaling(matrix[parts[0]])
         matrix = _standardized(name, matrix, mean, scale, names)
 
-    train, validation, test = (_take(matrix, codes, part) for part in parts)
+    train, validation, test = (_take(matrix, codes, extra, part) for part in parts)
     assert train is not None
     binary = {"binary_labels"} if len(values) == 2 else set()
     return Dataset(
@@ -336,7 +353,6 @@ def _check_parts(
     name: str,
     parts: list[NDArray[np.int64]],
     codes: NDArray[np.int64],
-    values: NDArray[Any],
     config: DatasetConfig,
 ) -> None:
     for split, part, fraction in zip(_SPLIT_NAMES, parts, config.split, strict=True):
@@ -345,13 +361,31 @@ def _check_parts(
                 f"Dataset {name!r}: the {split} split must have at least one row for its fraction {fraction}; "
                 f"found none of the {len(codes)} rows left for it. Change `dataset.split=` or take more rows."
             )
-    present = np.unique(codes[parts[0]])
+
+
+def _check_trainable(name: str, part: NDArray[np.int64], codes: NDArray[np.int64], values: NDArray[Any]) -> None:
+    present = np.unique(codes[part])
     if len(present) < 2:
+        found = f"only class {values[present[0]]} in its {len(part)} rows" if len(part) else "no row"
         raise DataError(
-            f"Dataset {name!r}: the train split must contain at least two classes; found only class "
-            f"{values[present[0]]} in its {len(parts[0])} rows. Raise the first fraction of `dataset.split=` "
-            "or take more rows."
+            f"Dataset {name!r}: the train split must contain at least two classes; found {found}. Raise the first "
+            "fraction of `dataset.split=` or take more rows."
         )
+
+
+def _checked_column(name: str, field: str, column: NDArray[Any], rows: int) -> NDArray[Any]:
+    array = np.asarray(column)
+    if array.shape[:1] != (rows,) or array.dtype.kind not in "biuf":
+        raise DataError(
+            f"Dataset {name!r}: {field} must be numbers, one entry for each of the {rows} rows; found an array of "
+            f"type {array.dtype} and shape {array.shape}. Check how it is read."
+        )
+    if not np.isfinite(array).all():
+        raise DataError(
+            f"Dataset {name!r}: {field} must be finite; found {int((~np.isfinite(array)).sum())} values NaN or "
+            "infinite. Drop or fill in these values."
+        )
+    return array.astype(np.float64 if array.dtype.kind == "f" else np.int64)
 
 
 def _scaling(seen: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -384,10 +418,13 @@ def _standardized(
     return result
 
 
-def _take(matrix: NDArray[np.float64], codes: NDArray[np.int64], part: NDArray[np.int64]) -> Split | None:
+def _take(
+    matrix: NDArray[np.float64], codes: NDArray[np.int64], extra: Mapping[str, NDArray[Any]], part: NDArray[np.int64]
+) -> Split | None:
     if len(part) == 0:
         return None
-    return Split(features=torch.from_numpy(matrix[part]), labels=torch.from_numpy(codes[part]))
+    further: dict[str, Any] = {name: torch.from_numpy(column[part]) for name, column in extra.items()}
+    return Split(features=torch.from_numpy(matrix[part]), labels=torch.from_numpy(codes[part]), **further)
 
 
 def _checksum(*splits: Split | None) -> str:

@@ -223,10 +223,7 @@ class LossComposite(Composite):
             here, there = terms.inner.sum(dim=-1).mul_(scale).unbind()
             value, jacobian = here - there, pullback(terms.inner_slope, scale * terms.slope_scale)
             floor = here * rows.covered if terms.inner_is_positive else torch.full_like(here, -torch.inf)
-        if terms.loss_slope is None:
-            gradient = None
-        else:
-            gradient = pullback(terms.loss_slope[:, None], scale)[0]
+        gradient = None if terms.loss_slope is None else pullback(terms.loss_slope[:, None], scale)[0]
         return Change(value, jacobian, gradient, floor, terms.shift)
 
     def _inner(

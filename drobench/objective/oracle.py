@@ -183,6 +183,15 @@ class CompositeOracle(Oracle):
         """Return `f'(y)`."""
         return self._form.outer.gradient(inner_value, shift)
 
+    def guard(self, inner_value: Tensor, rows: Rows, shift: Tensor, floor: Tensor | None = None) -> Tensor:
+        """Return the nearest inner value inside the domain of `f`, for methods that clip; see `admits`."""
+        if rows.covered == 1.0:
+            return inner_value if floor is None else torch.maximum(inner_value, 0.5 * floor)
+        smallest = self._form.outer.smallest(shift)
+        if smallest is not None:
+            inner_value = inner_value.clamp(min=smallest)
+        return inner_value if floor is None else torch.maximum(inner_value, floor)
+
     def admits(self, inner_value: Tensor, rows: Rows, shift: Tensor, floor: Tensor) -> bool:
         """Tell whether an inner value is finite and not below what is known of it.
 

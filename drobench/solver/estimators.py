@@ -117,9 +117,11 @@ def _pooled_change(
         return change._replace(shift=asked)
     # Somewhere an exponential would have overflowed: agree on the highest shift and exchange once more.
     agreed = communicator.maximum(local.shift)
-    moved = (oracle.rescale(part, local.shift, agreed) for part in (local.inner_value, local.inner_jacobian))
-    floor = oracle.rescale(local.inner_floor, local.shift, agreed)
-    return pooled(Change(*moved, local.loss_gradient, floor, agreed), [])[0]
+    value, jacobian, floor = (
+        oracle.rescale(part, local.shift, agreed)
+        for part in (local.inner_value, local.inner_jacobian, local.inner_floor)
+    )
+    return pooled(Change(value, jacobian, local.loss_gradient, floor, agreed), [])[0]
 
 
 def _pool(

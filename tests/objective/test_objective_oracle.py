@@ -22,7 +22,7 @@ from drobench.objective.oracle import (
     Shard,
     build_oracle,
 )
-from drobench.objective.outer_functions import NoOuter, ScaledLog
+from drobench.objective.outer_functions import NoOuter, OuterFunction, ScaledLog
 from drobench.objective.regularizers import Affine, Box, ElasticNet, Zero
 from drobench.reformulation.divergence import ExponentialTilt
 
@@ -222,6 +222,7 @@ class TestCounting:
         oracle = CompositeOracle(composite("inner"), 0, START)
         inner = torch.ones(1, dtype=torch.float64)
         oracle.outer_gradient(inner, ZERO)
+        oracle.guard(inner, oracle.draw(3), ZERO)
         oracle.admits(inner, oracle.draw(3), ZERO, inner)
         oracle.rescale(inner, ZERO, ZERO + 1)
         oracle.value(random_points(0, DIMENSION), inner, ZERO, ZERO)
@@ -518,6 +519,53 @@ class TestState:
         oracle.load_state_dict({**oracle.state_dict(), "counters": Counters(sample_calls=100).as_dict()})
         oracle.estimate(random_points(0, 1, DIMENSION), oracle.draw(6))
         assert oracle.counters.sample_calls == 106
+
+
+class TestGuard:
+    INNER = torch.tensor([0.25], dtype=torch.float64)
+
+    def test_a_full_mean_comes_back_as_it_is_unless_rounding_has_eaten_it(self, composite):
+        oracle = CompositeOracle(composite("constraints"), 0, START)
+        assert oracle.guard(self.INNER, oracle.draw(), ZERO) is self.INNER
+        assert oracle.guard(self.INNER, oracle.draw(), ZERO, 1.9 * self.INNER).tolist() == [0.25]
+        assert oracle.guard(self.INNER, oracle.draw(), ZERO, 4.0 * self.INNER).tolist() == [0.5]
+
+    def test_the_domain_of_the_outer_function_bounds_an_estimate(self, composite):
+        oracle = CompositeOracle(composite("constraints"), 0, START)
+        rows = oracle.draw(None, 2)
+        shift = ZERO + 1.0
+        assert oracle.guard(self.INNER, rows, shift).tolist() == pytest.approx([0.36787944117144233], rel=1e-15)
+        assert oracle.guard(self.INNER + 1.0, rows, shift).tolist() == [1.25]
+
+    def test_the_rows_own_bound_holds_as_well(self, composite):
+        oracle = CompositeOracle(composite("constraints"), 0, START)
+        rows, shift = oracle.draw(None, 2), ZERO + 1.0
+        assert oracle.guard(self.INNER, rows, shift, self.INNER + 0.5).tolist() == [0.75]
+        assert oracle.guard(self.INNER, rows, shift, self.INNER - 0.5).tolist() == pytest.approx([0.36787944117144233])
+
+    def test_without_any_bound_nothing_changes(self, composite):
+        oracle = CompositeOracle(composite("inner"), 0, START)
+        rows = oracle.draw(3)
+        assert oracle.guard(-self.INNER, rows, ZERO).tolist() == [-0.25]
+        assert oracle.guard(-self.INNER, rows, ZERO, torch.full_like(self.INNER, -torch.inf)).tolist() == [-0.25]
+        assert oracle.guard(-self.INNER, rows, ZERO, 0.1 * self.INNER).tolist() == [0.025]
+
+    def test_each_output_has_its_own_bound(self, composite):
+        class Nothing(OuterFunction):
+            def value(self, inner_value, shift):
+                return inner_value.sum()
+
+            def gradient(self, inner_value, shift):
+                return torch.ones_like(inner_value)
+
+        oracle = CompositeOracle(composite("inner", outer=Nothing()), 0, START)
+        inner, floor = torch.tensor([1.0, 2.0]), torch.tensor([1.5, -torch.inf])
+        assert oracle.guard(inner, oracle.draw(3), ZERO, floor).tolist() == [1.5, 2.0]
+
+    def test_what_is_not_a_number_stays_so(self, composite):
+        oracle = CompositeOracle(composite("constraints"), 0, START)
+        guarded = oracle.guard(self.INNER * torch.nan, oracle.draw(None, 2), ZERO, self.INNER)
+        assert guarded.isnan().all()
 
 
 class TestAdmits:
