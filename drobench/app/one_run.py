@@ -5,6 +5,7 @@ the resolved configuration of their cell and nothing else, which is why sweeps a
 """
 
 import json
+import math
 import os
 import shutil
 import signal
@@ -23,7 +24,7 @@ import torch
 from drobench.app.assemble import assemble, load_dataset
 from drobench.app.config import RunConfig, from_yaml, register, to_yaml
 from drobench.app.identity import identify
-from drobench.app.ranks import end_with_parent
+from drobench.app.ranks import RANK_GRACE_SECONDS, end_with_parent
 from drobench.app.recording import Draft, curve_frame, finished_record, now, solution_arrays
 from drobench.data.dataset import Dataset
 from drobench.errors import DrobenchError
@@ -37,7 +38,9 @@ from drobench.training.trainer import check_devices, train
 # A combination that makes no sense, as opposed to a run that went wrong.
 REFUSALS = (NeedsNotMet, NoRouteError)
 _RANK_VARIABLE = "RANK"
-_GRACE_SECONDS = 5.0
+_POLL_SECONDS = 0.05
+# For the launcher, which ends itself after its ranks; a sweep gives its workers a little more than this.
+_GRACE_SECONDS = RANK_GRACE_SECONDS + 7.0
 
 
 class RankFailed(DrobenchError):  # noqa: N818 - reads as what it says
@@ -179,8 +182,10 @@ def _launch(store: ResultStore, draft: Draft) -> Record:
             f"{config.trainer.devices} -m drobench.app.one_run RESOLVED.yaml` on every node, with the configuration "
             "that `drobench run ... --cfg job --resolve` prints."
         )
+    deadline = math.inf if config.timeout is None else time.monotonic() + config.timeout
     # The optimum is found here, once, and read from the cache by every rank.
-    assemble(config, draft.catalogue, store.root / ".optima")
+    with time_limit(config.timeout or 0):
+        assemble(config, draft.catalogue, store.root / ".optima")
     with tempfile.TemporaryDirectory(prefix="drobench-") as name:
         resolved = Path(name) / "resolved.yaml"
         resolved.write_text(to_yaml(config), encoding="utf-8")
@@ -191,14 +196,25 @@ def _launch(store: ResultStore, draft: Draft) -> Record:
         with output.open("wb") as sink:
             launcher = subprocess.Popen(command, stdout=sink, stderr=subprocess.STDOUT)  # noqa: S603  # our own words
             try:
-                code = launcher.wait(timeout=config.timeout)
-            except subprocess.TimeoutExpired:
-                raise TimeLimitExpired from None
+                code = _wait(launcher, deadline)
             finally:
                 _end(launcher)
         if code == 0:
             return store.read(draft.run_id)
         raise RankFailed(_rank_failure(Path(name)) or f"the launcher ended with code {code}: {_tail(output)}")
+
+
+def _wait(launcher: subprocess.Popen[bytes], deadline: float) -> int:
+    """Return the launcher's code, or raise `TimeLimitExpired` when it is still at work after the deadline.
+
+    It looks again and again, since `Popen.wait` without a timeout would not hear an interrupt: polars handles SIGINT
+    with `SA_RESTART`, after which the kernel goes on waiting. A sleep is not restarted.
+    """
+    while (code := launcher.poll()) is None:
+        if time.monotonic() > deadline:
+            raise TimeLimitExpired
+        time.sleep(_POLL_SECONDS)
+    return code
 
 
 def _end(launcher: subprocess.Popen[bytes]) -> None:

@@ -5,10 +5,13 @@ arguments, except that a killed parent leaves neither launcher nor ranks behind.
 """
 
 import ctypes
+import os
 import signal
 import sys
 
 _SET_PARENT_DEATH_SIGNAL = 1  # from <sys/prctl.h>
+# Ranks in an exchange never see SIGTERM, so they are killed; this is how long the others have to end by themselves.
+RANK_GRACE_SECONDS = 3
 
 
 def end_with_parent(number: signal.Signals) -> None:
@@ -20,6 +23,8 @@ def end_with_parent(number: signal.Signals) -> None:
 if __name__ == "__main__":
     # On SIGTERM the launcher ends its ranks and then itself.
     end_with_parent(signal.SIGTERM)
+    # It would give them 30 seconds. A variable, because older launchers refuse the option and pass over this.
+    os.environ["TORCH_ELASTIC_SHUTDOWN_TIMEOUT"] = str(RANK_GRACE_SECONDS)
     from torch.distributed.run import main
 
     main(sys.argv[1:])

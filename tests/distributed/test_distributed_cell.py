@@ -56,10 +56,10 @@ def test_the_record_says_how_many_processes_there_were(together, alone):
 
 
 def test_what_was_exchanged_is_counted_and_the_harness_is_not(together, alone):
-    """Ten epochs: two rounds for a refresh and one for each other step, 13 numbers of 8 bytes for either, two ranks."""
+    """Ten epochs on two ranks: two rounds with 13 numbers for a refresh, one with 8 numbers for each other step."""
     record, _ = together
     assert record.communication.rounds == 2 * 10 + 290
-    assert record.communication.bytes == 2 * 13 * 8 * 300
+    assert record.communication.bytes == 2 * 8 * (13 * 10 + 8 * 290)
     assert alone.communication.rounds == alone.communication.bytes == 0
 
 

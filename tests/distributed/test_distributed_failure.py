@@ -2,10 +2,12 @@
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -138,6 +140,32 @@ def test_a_rank_that_breaks_ends_its_cell_as_failed(launched, left_behind, fault
     assert not list(folder.glob("drobench-*"))
 
 
+def test_a_cell_that_hangs_is_ended_by_its_timeout_with_all_its_processes(launched, left_behind, tmp_path, monkeypatch):
+    """One rank hangs, the other waits for it in an exchange: neither listens when it is asked to end."""
+    broken = tmp_path / "broken"
+
+    def clock():
+        """Jump past the timeout when a rank has hung for a moment, however long the start took."""
+        hangs = broken.exists() and time.time() - broken.stat().st_mtime > 0.5
+        return time.monotonic() + (1000.0 if hangs else 0.0)
+
+    monkeypatch.setattr("drobench.app.one_run.time", SimpleNamespace(**{**vars(time), "monotonic": clock}))
+    record, folder = launched(*CELL, "solver.fault=hang", "timeout=200", folder=tmp_path)
+    ended = time.time()
+    assert left_behind(folder) == {}
+    assert record.status == "failed"
+    assert record.reason == "timed out after 200 s"
+    assert ended - broken.stat().st_mtime < 30.0
+    assert not list(folder.glob("drobench-*"))
+
+
+def test_the_timeout_covers_what_comes_before_the_ranks(launched, tmp_path, monkeypatch):
+    monkeypatch.setattr("drobench.app.one_run.assemble", lambda *_: time.sleep(60.0))
+    record, _ = launched(*CELL, "timeout=0.5", folder=tmp_path)
+    assert record.status == "failed"
+    assert record.reason == "timed out after 0.5 s"
+
+
 @pytest.fixture
 def command_at_work(tmp_path):
     """A command whose ranks compute for ever, in a process of its own; a checkpoint shows that they do."""
@@ -163,5 +191,14 @@ def test_a_killed_command_leaves_no_process_behind(command_at_work, tmp_path, le
     assert len(left_behind(tmp_path, seconds=0.0)) == 4
     command_at_work.kill()
     command_at_work.wait()
-    assert left_behind(tmp_path, seconds=60.0) == {}
+    assert left_behind(tmp_path, seconds=30.0) == {}
+    assert not list(tmp_path.glob("results/*/record.json"))
+
+
+def test_an_interrupted_command_ends_its_ranks_and_itself(command_at_work, tmp_path, left_behind):
+    """The signal goes to the command alone, as from a notebook or a scheduler; a terminal would send it to all."""
+    command_at_work.send_signal(signal.SIGINT)
+    assert command_at_work.wait(timeout=25.0) == 130
+    assert "interrupted" in (tmp_path / "output.txt").read_text()
+    assert left_behind(tmp_path) == {}
     assert not list(tmp_path.glob("results/*/record.json"))
