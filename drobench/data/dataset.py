@@ -89,6 +89,7 @@ class Dataset:
         feature_mean: What was subtracted from each raw column, `float64` on the CPU; zeros if nothing was.
         feature_scale: What each column was divided by; ones if nothing was.
         twin: Whether this is a synthetic stand-in for real data.
+        seed: What fixed split and instance; a problem that adds randomness of its own to the data derives it from here.
     """
 
     name: str
@@ -102,6 +103,7 @@ class Dataset:
     feature_mean: Tensor
     feature_scale: Tensor
     twin: bool = False
+    seed: int = 0
 
     @property
     def rows(self) -> int:
@@ -229,6 +231,7 @@ def assemble(
         feature_mean=torch.from_numpy(mean),
         feature_scale=torch.from_numpy(scale),
         twin=twin,
+        seed=config.seed,
     )
 
 

@@ -119,6 +119,8 @@ class Constraints(ABC):
     dimension: int
     features: Tensor
     """`(count, q)`: what a multiplier model sees of each constraint."""
+    convex: bool = False
+    """Whether every surrogate is a convex function."""
 
     @abstractmethod
     def surrogates(self, points: Tensor, index: Index) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
@@ -141,13 +143,37 @@ class Constraints(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class Constrained:
-    """`min objective(x)` subject to `constraints`."""
+class Constrained(Scored):
+    """`min objective(x)` subject to `constraints`; its value is that of the objective, feasible or not."""
 
     objective: FiniteSum
     constraints: Constraints
     penalty: float | None = None
     """A weight of the largest violation that is known to be exact, if one is."""
+
+    @property
+    def dimension(self) -> int:  # type: ignore[override]  # read-only here
+        """Length of the parameter vector."""
+        return self.objective.dimension
+
+    @property
+    def regularizer(self) -> Regularizer:  # type: ignore[override]  # read-only here
+        """That of the objective."""
+        return self.objective.regularizer
+
+    @property
+    def samples(self) -> int:
+        return self.objective.samples
+
+    @property
+    def convex(self) -> bool:
+        return self.objective.convex and self.constraints.convex
+
+    def value(self, point: Tensor) -> Tensor:
+        return self.objective.value(point)
+
+    def smooth_gradient(self, point: Tensor) -> Tensor:
+        return self.objective.smooth_gradient(point)
 
 
 class MinMax(ABC):

@@ -152,6 +152,30 @@ class NoLosses(Losses):
         )
 
 
+class RememberedMargins:
+    """The margins of all rows at the last two points.
+
+    Where an objective and its constraints look at all rows, each asks for the margins at `x_j` and `x_{j-1}`: of these
+    four products three have been made before.
+    """
+
+    def __init__(self) -> None:
+        self.known: list[tuple[Tensor, Tensor]] = []
+
+    def at(self, points: Tensor, rows: Tensor) -> Tensor:
+        """Return the margins `(k, rows)` at `points`."""
+        return torch.stack([self._one(point, rows) for point in points])
+
+    def _one(self, point: Tensor, rows: Tensor) -> Tensor:
+        for seen, margins in self.known:
+            if torch.equal(seen, point):
+                return margins
+        # One product a point, whether remembered or not: what is computed again has the same bits.
+        margins = torch.mv(rows, point)
+        self.known = [(point.clone(), margins), *self.known[:1]]
+        return margins
+
+
 class LinearMarginLosses(Losses):
     """Margin losses of a linear score, with closed-form derivatives.
 
@@ -160,6 +184,7 @@ class LinearMarginLosses(Losses):
 
     def __init__(self, rows: Tensor, signs: Tensor, loss: MarginLoss) -> None:
         self.signed_rows = rows * signs[:, None]
+        self.remembered = RememberedMargins()
         self.loss = loss
         self.samples, self.dimension = rows.shape
         self.convex = loss.convex
@@ -173,9 +198,18 @@ class LinearMarginLosses(Losses):
     def origin(self) -> Tensor:
         return self.signed_rows.new_zeros(self.dimension)
 
+    def _margins(self, points: Tensor, index: Index) -> tuple[Tensor, Tensor]:
+        """Return the rows and their margins."""
+        if isinstance(index, slice):
+            rows = self.signed_rows[index]
+            whole = rows.shape[0] == self.samples
+            return rows, self.remembered.at(points, rows) if whole else linear(points, rows)
+        rows = self.signed_rows.index_select(0, index)
+        return rows, linear(points, rows)
+
     def linearize(self, points: Tensor, index: Index) -> tuple[Tensor, Pullback]:
-        rows = self.signed_rows[index] if isinstance(index, slice) else self.signed_rows.index_select(0, index)
-        values, slopes = self.loss.of_margin(linear(points, rows))
+        rows, margins = self._margins(points, index)
+        values, slopes = self.loss.of_margin(margins)
 
         def pullback(cotangents: Tensor) -> Tensor:
             return (cotangents * slopes[:, None]) @ rows
@@ -183,8 +217,8 @@ class LinearMarginLosses(Losses):
         return values, pullback
 
     def linearize_difference(self, points: Tensor, index: Index) -> tuple[Tensor, PullbackDifference]:
-        rows = self.signed_rows[index] if isinstance(index, slice) else self.signed_rows.index_select(0, index)
-        values, slopes = self.loss.of_margin(linear(points, rows))
+        rows, margins = self._margins(points, index)
+        values, slopes = self.loss.of_margin(margins)
 
         def difference(cotangents: Tensor, factor: float) -> Tensor:
             # The rows are the same at both points: one product with the difference of the weights.

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from drobench.errors import require_positive
-from drobench.objective.forms import stationarity
+from drobench.objective.forms import Constrained, stationarity
 from drobench.problem.metrics import SplitScore
 from drobench.problem.problem import Problem
 
@@ -79,7 +79,7 @@ class Evaluator:
             test_max_violation=test.max_violation,
             test_p95_violation=test.p95_violation,
             test_p99_violation=test.p99_violation,
-            stationarity=float(stationarity(self.problem.form, point)),
+            stationarity=self._stationarity(point),
             feasible=feasible,
             extra={
                 f"{split}_{name}": value
@@ -88,6 +88,11 @@ class Evaluator:
                 for name, value in scored.extra.items()
             },
         )
+
+    def _stationarity(self, point: Tensor) -> float | None:
+        """Return the squared gradient mapping; under constraints that of the objective alone would say nothing."""
+        form = self.problem.form
+        return None if isinstance(form, Constrained) else float(stationarity(form, point))
 
 
 def better_feasible(new: Scores, best: Scores | None) -> bool:

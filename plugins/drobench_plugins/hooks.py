@@ -17,9 +17,22 @@ def drobench_solvers() -> list[SolverEntry]:
 @hookimpl
 def drobench_problems() -> list[ProblemEntry]:
     """Return the problems of this package."""
-    from drobench_plugins.problems import divergence_classification, wasserstein_logistic  # noqa: PLC0415
+    from drobench_plugins.problems import (  # noqa: PLC0415
+        divergence_classification,
+        intersectional_fairness,
+        noisy_group_fairness,
+        ranking_fairness,
+        wasserstein_logistic,
+    )
 
-    return [*divergence_classification.entries(), *wasserstein_logistic.entries()]
+    modules = (
+        divergence_classification,
+        wasserstein_logistic,
+        noisy_group_fairness,
+        intersectional_fairness,
+        ranking_fairness,
+    )
+    return [entry for module in modules for entry in module.entries()]
 
 
 @hookimpl

@@ -23,6 +23,7 @@ Deviations from the printed algorithm, all of them configurable:
 
 import math
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -52,6 +53,10 @@ class GcivrConfig:
     """tau of the constant schedule; null: 2 sqrt(m)."""
     batch: int | None = None
     """S of the constant schedule; null: sqrt(m) / 2."""
+    constraint_batch: int | None = None
+    """The same for constraints, where the problem has them; null: `batch`, and without that sqrt(M) / 2 of all M."""
+    whole_samples: bool = False
+    """Under constraints, evaluate the objective on all samples in every step, and draw only constraints."""
     refresh_batch: int | None = None
     """B of the constant schedule; null: all rows."""
     growth: float = 2.0
@@ -70,6 +75,7 @@ class GcivrConfig:
         require_one_of(self, "schedule", ("constant", "adaptive"))
         require_one_of(self, "output", ("last", "random", "best_snapshot"))
         require_positive(self, "step_size", "step_scale", "epoch_length", "batch", "refresh_batch", "initial")
+        require_positive(self, "constraint_batch")
         if not 1.0 <= self.recovery < 2.0:
             raise SettingError(f"GcivrConfig.recovery must be in [1, 2); found {self.recovery}. Change `recovery=`.")
         require_non_negative(self, "growth")
@@ -114,13 +120,29 @@ class GcivrState:
     # Every epoch.
     epoch: int
     epoch_length: int
-    batch: int
+    batch: int | None
+    """Rows drawn in a step; `None`: all of them."""
+    constraint_batch: int | None
     step_size: float
     first_step_size: float
     largest_step_size: float
     """Up to where the step size may grow back: below one that failed, and slowly forgotten."""
     # At every refresh on all rows.
     accepted: Snapshot | None
+
+
+class Sizes(NamedTuple):
+    """How long an epoch is and how much it draws."""
+
+    epoch_length: int
+    refresh: int | None
+    """Rows of a refresh; `None`: all."""
+    step: int | None
+    """Rows of a step; `None`: by the rule of the constant schedule."""
+
+    def batch(self, asked: int | None, population: int) -> int:
+        """Return how many of `population` rows a step draws; the constant schedule draws as many as are asked for."""
+        return self.step or asked or max(1, math.floor(0.5 * math.sqrt(population)))
 
 
 class Gcivr(Solver[GcivrState]):
@@ -143,6 +165,7 @@ class Gcivr(Solver[GcivrState]):
             epoch=0,
             epoch_length=1,
             batch=1,
+            constraint_batch=1,
             step_size=first,
             first_step_size=step_size,
             largest_step_size=step_size,
@@ -152,7 +175,7 @@ class Gcivr(Solver[GcivrState]):
     def step(self, state: GcivrState, oracle: CompositeOracle, communicator: Communicator) -> GcivrState:
         sound, estimates = False, state.estimates
         if state.position > 0 and estimates is not None:
-            rows = oracle.draw(state.batch, state.batch, replacement=self.config.replacement)
+            rows = oracle.draw(state.batch, state.constraint_batch, replacement=self.config.replacement)
             estimates, sound = advance(estimates, oracle, communicator, state.point, state.previous, rows)
         if not sound:
             state = self._begin_epoch(state, oracle, communicator)
@@ -169,6 +192,7 @@ class Gcivr(Solver[GcivrState]):
             epoch=state.epoch,
             epoch_length=state.epoch_length,
             batch=state.batch,
+            constraint_batch=state.constraint_batch,
             step_size=state.step_size,
             first_step_size=state.first_step_size,
             largest_step_size=state.largest_step_size,
@@ -187,13 +211,19 @@ class Gcivr(Solver[GcivrState]):
 
     def _begin_epoch(self, state: GcivrState, oracle: CompositeOracle, communicator: Communicator) -> GcivrState:
         """Measure the estimates afresh; with the safeguard, first see whether the last epoch went down."""
-        population = oracle.constraints or oracle.samples
-        epoch_length, batch, refresh_batch = self._sizes(state.epoch, population)
-        everything = refresh_batch is None or refresh_batch >= max(oracle.samples, oracle.constraints)
-        rows = oracle.draw(refresh_batch, refresh_batch, replacement=self.config.replacement)
+        sizes = self._sizes(state.epoch, max(oracle.samples, oracle.constraints))
+        everything = sizes.refresh is None or sizes.refresh >= max(oracle.samples, oracle.constraints)
+        rows = oracle.draw(sizes.refresh, sizes.refresh, replacement=self.config.replacement)
         estimates = refresh(oracle, communicator, state.point, rows)
+        whole = self.config.whole_samples and oracle.constraints > 0
         state = replace(
-            state, estimates=estimates, position=0, epoch=state.epoch + 1, epoch_length=epoch_length, batch=batch
+            state,
+            estimates=estimates,
+            position=0,
+            epoch=state.epoch + 1,
+            epoch_length=sizes.epoch_length,
+            batch=None if whole else sizes.batch(self.config.batch, oracle.samples),
+            constraint_batch=sizes.batch(self.config.constraint_batch or self.config.batch, oracle.constraints),
         )
         if not everything or not (self.config.monotone or self.config.output == "best_snapshot"):
             return state
@@ -223,19 +253,16 @@ class Gcivr(Solver[GcivrState]):
             largest_step_size=0.8 * state.step_size,
         )
 
-    def _sizes(self, epoch: int, population: int) -> tuple[int, int, int | None]:
-        """Return tau, S and B (`None`: all) of the epoch, counted from zero."""
+    def _sizes(self, epoch: int, population: int) -> "Sizes":
+        """Return the sizes of the epoch, counted from zero, for the larger of the two index sets."""
         root = math.sqrt(population)
         if self.config.schedule == "constant":
-            return (
-                self.config.epoch_length or max(1, math.floor(2.0 * root)),
-                self.config.batch or max(1, math.floor(0.5 * root)),
-                self.config.refresh_batch,
-            )
+            length = self.config.epoch_length or max(1, math.floor(2.0 * root))
+            return Sizes(length, self.config.refresh_batch, None)
         size = min(self.config.growth * (epoch + 1) + self.config.initial, root)
         # Floors come after squaring, or the refresh batch would never reach the full set.
         refresh_batch = None if size >= root else max(1, math.floor(size * size))
-        return max(1, math.floor(size)), max(1, math.floor(size)), refresh_batch
+        return Sizes(max(1, math.floor(size)), refresh_batch, max(1, math.floor(size)))
 
     def _extend(self, trail: Trail, point: Tensor, oracle: CompositeOracle) -> Trail:
         if trail.mean is None and self.config.output != "random":

@@ -1,0 +1,172 @@
+"""Constraints on rates of groups: the error rate of every group at most that of everybody plus a slack.
+
+With margins `t_i`, a group is a row of weights `a`, its members sharing the weight 1, and everybody is a row `b`:
+
+    exact      a . [t < 0]  -  b . [t < 0]  -  epsilon,    a tie counts one half
+    bce        a . l(t)     -  b . l(t)     -  epsilon,    l the logistic loss: smooth, a difference of convex functions
+    hinge      a . (1 - t)_+  +  b . ((1 + t)_+ - 1)  -  epsilon,    convex and never below the exact violation
+
+All groups together are one matrix product. With `merged`, `a - b` is formed first and its positive and negative parts
+take the places of `a` and `b`, which is a tighter hinge.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from drobench.errors import DrobenchError
+from drobench.objective.forms import Constraints
+from drobench.objective.losses import LogisticLoss, Losses
+from drobench.objective.sampling import Index
+
+_LOGISTIC = LogisticLoss()
+
+
+class RateSurrogate(ABC):
+    """Differentiable stand-ins for the 0-1 loss of a margin, each with its derivative."""
+
+    convex: bool
+    """Whether `upper - lower` is convex in the margins."""
+
+    @abstractmethod
+    def upper(self, margins: Tensor) -> tuple[Tensor, Tensor]:
+        """Return what stands for the rate that is to be small."""
+
+    @abstractmethod
+    def lower(self, margins: Tensor) -> tuple[Tensor, Tensor]:
+        """Return what stands for the rate it is compared with."""
+
+
+class BceSurrogate(RateSurrogate):
+    """The logistic loss on both sides."""
+
+    convex = False
+
+    def upper(self, margins: Tensor) -> tuple[Tensor, Tensor]:
+        return _LOGISTIC.of_margin(margins)
+
+    def lower(self, margins: Tensor) -> tuple[Tensor, Tensor]:
+        return _LOGISTIC.of_margin(margins)
+
+
+class HingeSurrogate(RateSurrogate):
+    """`(1 - t)_+` from above and `1 - (1 + t)_+` from below."""
+
+    convex = True
+
+    def upper(self, margins: Tensor) -> tuple[Tensor, Tensor]:
+        values = (1.0 - margins).clamp(min=0.0)
+        return values, -(values > 0).to(margins.dtype)
+
+    def lower(self, margins: Tensor) -> tuple[Tensor, Tensor]:
+        values = (1.0 + margins).clamp(min=0.0)
+        return 1.0 - values, -(values > 0).to(margins.dtype)
+
+
+SURROGATES: dict[str, RateSurrogate] = {"bce": BceSurrogate(), "hinge": HingeSurrogate()}
+
+
+def zero_one(margins: Tensor) -> Tensor:
+    """Return 1 for a negative margin, 1/2 for a tie, and 1 for what is not a number."""
+    return torch.where(margins > 0, 0.0, torch.where(margins == 0, 0.5, 1.0)).to(margins.dtype)
+
+
+class RateConstraints(Constraints):
+    """`rate of group k <= rate of everybody + epsilon` for many groups over the same rows.
+
+    Args:
+        margins: The margins of all rows as functions of the parameters (losses of type `Margin`).
+        members: `(groups, rows)`, 1 where a row belongs to the group; groups that are equal need be given only once.
+        everybody: `(rows,)`, 1 for the rows that the rate is about.
+        epsilon: The slack.
+        surrogate: `bce` or `hinge`.
+        features: `(count, q)`, what a multiplier model sees of each constraint.
+        which: `(count,)`, the group each constraint is about; by default one constraint per group.
+        merged: See the module's text.
+    """
+
+    def __init__(
+        self,
+        margins: Losses,
+        members: Tensor,
+        everybody: Tensor,
+        epsilon: float,
+        surrogate: str,
+        features: Tensor,
+        which: Tensor | None = None,
+        merged: bool = False,
+    ) -> None:
+        dtype = features.dtype
+        # Small integers: many resampled groups fit in memory, and only the drawn ones become numbers.
+        self.members = (members * everybody).to(torch.uint8)
+        sizes = self.members.sum(dim=1, dtype=torch.int64)
+        if bool((sizes == 0).any()):
+            empty = torch.nonzero(sizes == 0)[:, 0].tolist()
+            raise DrobenchError(
+                f"Every group needs at least one row that its rate is about; found none in {len(empty)} of "
+                f"{len(sizes)} groups, the first being number {empty[0]}. Leave such groups out."
+            )
+        self.shares = (1.0 / sizes).to(dtype)
+        self.everybody = everybody.to(dtype) / everybody.sum()
+        self.margins = margins
+        self.epsilon = epsilon
+        self.surrogate = SURROGATES[surrogate]
+        self.convex = self.surrogate.convex and margins.convex
+        self.features = features
+        self.which = which
+        self.merged = merged
+        self.count = features.shape[0]
+        self.dimension = margins.dimension
+
+    def surrogates(self, points: Tensor, index: Index) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+        margins, pull_margins = self.margins.linearize(points, slice(None))
+        upper, upper_slope = self.surrogate.upper(margins)
+        lower, lower_slope = self.surrogate.lower(margins)
+        groups, spread = self._groups(index)
+        weights, rest = self._weights(groups)
+        values = upper @ weights.T - lower @ rest.T - self.epsilon
+
+        def pullback(cotangents: Tensor) -> Tensor:
+            gathered = spread(cotangents)
+            by_margin = (gathered @ weights) * upper_slope[:, None]
+            by_margin -= (gathered @ rest if self.merged else gathered.sum(-1, keepdim=True) * rest) * (
+                lower_slope[:, None]
+            )
+            return pull_margins(by_margin)
+
+        return self._select(values, index), pullback
+
+    def rates(self, points: Tensor, index: Index) -> Tensor:
+        margins, _ = self.margins.linearize(points, slice(None))
+        errors = zero_one(margins)
+        groups, _ = self._groups(index)
+        weights = self.members[groups].to(errors.dtype) * self.shares[groups][:, None]
+        return self._select(errors @ weights.T - (errors @ self.everybody)[:, None] - self.epsilon, index)
+
+    def _weights(self, groups: Index) -> tuple[Tensor, Tensor]:
+        """Return the weights of the groups, `(c, rows)`, and of everybody, `(1, rows)` or, merged, `(c, rows)`."""
+        weights = self.members[groups].to(self.shares.dtype) * self.shares[groups][:, None]
+        if not self.merged:
+            return weights, self.everybody[None]
+        difference = weights - self.everybody
+        return difference.clamp(min=0.0), (-difference).clamp(min=0.0)
+
+    def _groups(self, index: Index) -> tuple[Index, Callable[[Tensor], Tensor]]:
+        """Return the groups to evaluate for the constraints, and how cotangents of the latter add up on the former."""
+        if self.which is None:
+            return index, lambda cotangents: cotangents
+        if not isinstance(index, slice):
+            return self.which[index], lambda cotangents: cotangents
+        which = self.which[index]
+
+        def add_up(cotangents: Tensor) -> Tensor:
+            totals = cotangents.new_zeros(*cotangents.shape[:2], self.members.shape[0])
+            return totals.index_add_(2, which, cotangents)
+
+        return slice(None), add_up
+
+    def _select(self, values: Tensor, index: Index) -> Tensor:
+        """Return the values by constraint from those by group."""
+        return values[:, self.which[index]] if self.which is not None and isinstance(index, slice) else values

@@ -1,0 +1,100 @@
+"""What the problems with rates of groups share: a classifier, its mean loss, and violations on every split."""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from drobench.data.dataset import Dataset, Split
+from drobench.errors import require_non_negative, require_one_of
+from drobench.objective.forms import Constrained, Constraints, FiniteSum
+from drobench.objective.losses import LinearMarginLosses, LogisticLoss, Losses, Margin
+from drobench.objective.predictor import ModelConfig, build_predictor
+from drobench.objective.rate_constraints import SURROGATES
+from drobench.objective.regularizers import ElasticNet
+from drobench.problem.metrics import SplitScore, binary_errors
+from drobench.problem.problem import Problem
+from drobench_plugins.problems.hinge import HingeLoss
+
+_SPLITS = ("train", "validation", "test")
+
+
+@dataclass
+class GroupFairnessConfig:
+    """Settings that all problems with rates of groups have."""
+
+    epsilon: float = 0.01
+    """By how much the rate of a group may exceed that of everybody."""
+    surrogate: str = "bce"
+    """What stands for the 0-1 loss in the constraints: `bce` or `hinge`."""
+    loss: str = "logistic"
+    """The objective: `logistic` or `hinge`."""
+    l2: float = 0.001
+    tolerance: float = 0.0
+    """A point counts as feasible when its largest training violation is at most this."""
+
+    def __post_init__(self) -> None:
+        require_non_negative(self, "epsilon", "l2", "tolerance")
+        require_one_of(self, "surrogate", tuple(SURROGATES))
+        require_one_of(self, "loss", ("logistic", "hinge"))
+
+
+class GroupFairness(Problem):
+    """Binary classification with a rate per group held down; a subclass says which groups and which rate."""
+
+    form: Constrained
+
+    def __init__(self, config: GroupFairnessConfig, dataset: Dataset, model: ModelConfig) -> None:
+        self.config = config
+        self.tolerance = config.tolerance
+        self.splits = {
+            name: None if split is None else self.prepare(split, name)
+            for name, split in zip(_SPLITS, (dataset.train, dataset.validation, dataset.test), strict=True)
+        }
+        train = self.splits["train"]
+        assert train is not None
+        self.predictor = build_predictor(model, train.features.shape[1])
+        loss = LogisticLoss() if config.loss == "logistic" else HingeLoss()
+        losses = self.predictor.losses(train.features, _signs(train), loss)
+        objective = FiniteSum(losses, ElasticNet(0.0, config.l2))
+        margins = self._margins(losses, train)
+        self.form = Constrained(objective, self.constraints(train, margins))
+
+    def prepare(self, split: Split, name: str) -> Split:
+        """Return the rows as the classifier sees them."""
+        return split
+
+    @abstractmethod
+    def constraints(self, train: Split, margins: Losses) -> Constraints:
+        """Return the constraints on the training rows."""
+
+    @abstractmethod
+    def violations(self, errors: Tensor, split: Split) -> Tensor:
+        """Return the signed violations, net of the slack, one per true group, from the 0-1 losses of the rows."""
+
+    def _margins(self, losses: Losses, train: Split) -> Losses:
+        if isinstance(losses, LinearMarginLosses):
+            # The same rows, and the same remembered margins, as the objective's.
+            return losses.with_loss(Margin())
+        return self.predictor.losses(train.features, _signs(train), Margin())
+
+    @torch.no_grad()
+    def score(self, point: Tensor, split: str) -> SplitScore | None:
+        rows = self.splits[split]
+        if rows is None:
+            return None
+        errors = binary_errors(self.predictor.scores(point, rows.features), _signs(rows))
+        violations = self.violations(errors, rows)
+        if violations.numel() == 0:
+            return SplitScore(error=float(errors.mean()))
+        p95, p99 = torch.quantile(violations, violations.new_tensor([0.95, 0.99])).tolist()
+        extra = {"mean_violation": float(violations.mean()), "violated_share": float((violations > 0).double().mean())}
+        if split == "train":
+            surrogates, _ = self.form.constraints.surrogates(point[None], slice(None))
+            extra["max_surrogate"] = float(surrogates.max())
+        return SplitScore(float(errors.mean()), float(violations.max()), p95, p99, extra)
+
+
+def _signs(split: Split) -> Tensor:
+    return (2 * split.labels - 1).to(split.features.dtype)
