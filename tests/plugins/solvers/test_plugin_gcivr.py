@@ -380,10 +380,31 @@ def test_with_two_index_sets_only_an_exact_objective_is_accepted(half_square, tr
     assert (state.accepted is None) == (refresh_batch in (3, 10))
 
 
-def test_schedule_sizes_with_two_index_sets_follow_the_constraints(half_square, trace):
+def counted(config, half_square, trace, steps):
     start = torch.ones(1, dtype=torch.float64)
     oracle = CompositeOracle(TwoSets(half_square), 0, start)
-    trace(Gcivr(GcivrConfig(step_size=0.01)), oracle, start, 4)
-    # tau = floor(2 sqrt 5) = 4, S = 1: a refresh on everything and three steps on one row of each set at two points.
-    assert oracle.counters.constraint_checks == 5 + 3 * 2
-    assert oracle.counters.sample_calls == 50 + 3 * 2
+    states = trace(Gcivr(config), oracle, start, steps)
+    return states[-1], oracle.counters
+
+
+def test_with_two_index_sets_each_has_its_own_batch(half_square, trace):
+    """tau = floor(2 sqrt 50) = 14, S = 3 samples and 1 constraint: a refresh, then steps at two points each."""
+    state, counters = counted(GcivrConfig(step_size=0.01), half_square, trace, 4)
+    assert state.epoch_length == 14
+    assert counters.constraint_checks == 5 + 3 * 2
+    assert counters.sample_calls == 50 + 3 * 2 * 3
+
+
+def test_the_batches_of_both_index_sets_can_be_chosen(half_square, trace):
+    _, counters = counted(GcivrConfig(step_size=0.01, batch=7, constraint_batch=2), half_square, trace, 4)
+    assert counters.constraint_checks == 5 + 3 * 2 * 2
+    assert counters.sample_calls == 50 + 3 * 2 * 7
+    _, counters = counted(GcivrConfig(step_size=0.01, batch=4), half_square, trace, 4)
+    assert counters.constraint_checks == 5 + 3 * 2 * 4
+
+
+def test_the_objective_can_be_evaluated_on_all_samples(half_square, trace):
+    config = GcivrConfig(step_size=0.01, constraint_batch=2, whole_samples=True)
+    state, counters = counted(config, half_square, trace, 4)
+    assert counters.sample_calls == 50 + 3 * 2 * 50
+    assert state.batch is None
