@@ -99,6 +99,7 @@ def _parser() -> argparse.ArgumentParser:
     board.add_argument("--iterate", choices=["last", "average", "best_feasible"], default="last")
     _add_results(board)
     command("plugins", _plugins, "list what is installed, and from where", "drobench plugins")
+    _add_data(command("data", _data, "list the datasets, fetch and verify them", "drobench data fetch adult"))
     doctor = command("doctor", _doctor, "say what works on this machine", "drobench doctor")
     _add_results(doctor)
     show = command("show", _show, "show one run", "drobench show 6f9b")
@@ -109,6 +110,26 @@ def _parser() -> argparse.ArgumentParser:
     rerun.add_argument("run_id", help="the run's id, or the beginning of it")
     _add_results(rerun)
     return parser
+
+
+def _add_data(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(action=None)
+    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=False)
+    for name, text, example in (
+        ("fetch", "download a dataset, or take it from local files, and verify it", "drobench data fetch adult"),
+        ("verify", "read what was fetched again and compare checksums", "drobench data verify"),
+    ):
+        made = actions.add_parser(
+            name,
+            help=text,
+            description=text,
+            epilog=f"example:\n  {example}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        made.set_defaults(action=name)
+        made.add_argument("name", help="a dataset from `drobench data`", nargs=None if name == "fetch" else "?")
+        if name == "fetch":
+            made.add_argument("--from", dest="source", type=Path, metavar="DIR", help="a folder or zip archive")
 
 
 def _add_results(parser: argparse.ArgumentParser) -> None:
@@ -196,6 +217,16 @@ def _plugins(_options: argparse.Namespace) -> int:
     catalogue = load_catalogue()
     show_plugins(_console(), catalogue)
     return _EXIT_FAILED if catalogue.troubles else 0
+
+
+def _data(options: argparse.Namespace) -> int:
+    from drobench.app.data_command import fetch_data, list_data, verify_data
+
+    if options.action == "fetch":
+        return fetch_data(options.name, options.source, _console())
+    if options.action == "verify":
+        return verify_data(options.name, _console())
+    return list_data(_console())
 
 
 def _doctor(options: argparse.Namespace) -> int:

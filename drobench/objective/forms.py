@@ -13,7 +13,7 @@ from torch import Tensor
 from drobench.errors import DrobenchError
 from drobench.objective.ambiguity_sets import AmbiguitySet
 from drobench.objective.composite import Composite, Rows
-from drobench.objective.losses import Losses
+from drobench.objective.losses import Losses, PullbackDifference, difference_of
 from drobench.objective.regularizers import Regularizer
 from drobench.objective.sampling import Index
 
@@ -125,6 +125,11 @@ class Constraints(ABC):
     @abstractmethod
     def surrogates(self, points: Tensor, index: Index) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
         """Return surrogate values `(k, rows)` and the pullback of cotangents `(k, q, rows)` to `(k, q, d)`."""
+
+    def surrogates_difference(self, points: Tensor, index: Index) -> tuple[Tensor, PullbackDifference]:
+        """Return surrogate values at two points, `(2, rows)`, and the pullback at the first less that at the second."""
+        values, pullback = self.surrogates(points, index)
+        return values, difference_of(pullback)
 
     cheap_count: int = 0
     """Number of further constraints that cost next to nothing and are evaluated in every step."""

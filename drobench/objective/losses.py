@@ -115,12 +115,7 @@ class Losses(ABC):
         The pullback takes cotangents `(2, q, rows)` and a factor for the result, which is `(q, d)`.
         """
         values, pullback = self.linearize(points, index)
-
-        def difference(cotangents: Tensor, factor: float) -> Tensor:
-            here, there = pullback(cotangents).unbind()
-            return (here - there).mul_(factor)
-
-        return values, difference
+        return values, difference_of(pullback)
 
     def values(self, point: Tensor) -> Tensor:
         """Return the losses of all samples at one point, of shape `(samples,)`."""
@@ -131,6 +126,16 @@ class Losses(ABC):
         values, pullback = self.linearize(points, index)
         weights = torch.full_like(values, 1.0 / max(values.shape[1], 1))
         return (values * weights).sum(dim=-1), pullback(weights[:, None])[:, 0]
+
+
+def difference_of(pullback: Pullback) -> PullbackDifference:
+    """Return the pullback at the first of two points less that at the second, at the cost of both."""
+
+    def difference(cotangents: Tensor, factor: float) -> Tensor:
+        here, there = pullback(cotangents).unbind()
+        return (here - there).mul_(factor)
+
+    return difference
 
 
 class NoLosses(Losses):
@@ -153,7 +158,7 @@ class NoLosses(Losses):
 
 
 class RememberedMargins:
-    """The margins of all rows at the last two points.
+    """The margins of all rows at the last three points.
 
     Where an objective and its constraints look at all rows, each asks for the margins at `x_j` and `x_{j-1}`: of these
     four products three have been made before.
@@ -172,7 +177,7 @@ class RememberedMargins:
                 return margins
         # One product a point, whether remembered or not: what is computed again has the same bits.
         margins = torch.mv(rows, point)
-        self.known = [(point.clone(), margins), *self.known[:1]]
+        self.known = [(point.clone(), margins), *self.known[:2]]
         return margins
 
 

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from drobench.errors import DrobenchError
 from drobench.objective.forms import Constraints
-from drobench.objective.losses import LogisticLoss, Losses
+from drobench.objective.losses import LogisticLoss, Losses, Pullback, PullbackDifference
 from drobench.objective.sampling import Index
 
 _LOGISTIC = LogisticLoss()
@@ -38,6 +38,10 @@ class RateSurrogate(ABC):
     def lower(self, margins: Tensor) -> tuple[Tensor, Tensor]:
         """Return what stands for the rate it is compared with."""
 
+    def both(self, margins: Tensor) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+        """Return both, in this order."""
+        return self.upper(margins), self.lower(margins)
+
 
 class BceSurrogate(RateSurrogate):
     """The logistic loss on both sides."""
@@ -49,6 +53,10 @@ class BceSurrogate(RateSurrogate):
 
     def lower(self, margins: Tensor) -> tuple[Tensor, Tensor]:
         return _LOGISTIC.of_margin(margins)
+
+    def both(self, margins: Tensor) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+        same = _LOGISTIC.of_margin(margins)
+        return same, same
 
 
 class HingeSurrogate(RateSurrogate):
@@ -69,8 +77,9 @@ SURROGATES: dict[str, RateSurrogate] = {"bce": BceSurrogate(), "hinge": HingeSur
 
 
 def zero_one(margins: Tensor) -> Tensor:
-    """Return 1 for a negative margin, 1/2 for a tie, and 1 for what is not a number."""
-    return torch.where(margins > 0, 0.0, torch.where(margins == 0, 0.5, 1.0)).to(margins.dtype)
+    """Return 1 for a negative margin, 1/2 for a tie, and 1 for what is not finite."""
+    right = (margins > 0) & (margins < torch.inf)
+    return torch.where(right, 0.0, torch.where(margins == 0, 0.5, 1.0)).to(margins.dtype)
 
 
 class RateConstraints(Constraints):
@@ -108,7 +117,7 @@ class RateConstraints(Constraints):
                 f"Every group needs at least one row that its rate is about; found none in {len(empty)} of "
                 f"{len(sizes)} groups, the first being number {empty[0]}. Leave such groups out."
             )
-        self.shares = (1.0 / sizes).to(dtype)
+        self.shares = 1.0 / sizes.to(dtype)
         self.everybody = everybody.to(dtype) / everybody.sum()
         self.margins = margins
         self.epsilon = epsilon
@@ -120,23 +129,31 @@ class RateConstraints(Constraints):
         self.count = features.shape[0]
         self.dimension = margins.dimension
 
-    def surrogates(self, points: Tensor, index: Index) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+    def surrogates(self, points: Tensor, index: Index) -> tuple[Tensor, Pullback]:
         margins, pull_margins = self.margins.linearize(points, slice(None))
-        upper, upper_slope = self.surrogate.upper(margins)
-        lower, lower_slope = self.surrogate.lower(margins)
+        values, by_margin = self._values(margins, index)
+        return values, lambda cotangents: pull_margins(by_margin(cotangents))
+
+    def surrogates_difference(self, points: Tensor, index: Index) -> tuple[Tensor, PullbackDifference]:
+        margins, pull_margins = self.margins.linearize_difference(points, slice(None))
+        values, by_margin = self._values(margins, index)
+        return values, lambda cotangents, factor: pull_margins(by_margin(cotangents), factor)
+
+    def _values(self, margins: Tensor, index: Index) -> tuple[Tensor, Pullback]:
+        """Return the surrogates `(k, rows)`, and cotangents of the margins from cotangents of the surrogates."""
+        (upper, upper_slope), (lower, lower_slope) = self.surrogate.both(margins)
         groups, spread = self._groups(index)
         weights, rest = self._weights(groups)
         values = upper @ weights.T - lower @ rest.T - self.epsilon
 
-        def pullback(cotangents: Tensor) -> Tensor:
+        def by_margin(cotangents: Tensor) -> Tensor:
             gathered = spread(cotangents)
-            by_margin = (gathered @ weights) * upper_slope[:, None]
-            by_margin -= (gathered @ rest if self.merged else gathered.sum(-1, keepdim=True) * rest) * (
-                lower_slope[:, None]
-            )
-            return pull_margins(by_margin)
+            less = gathered @ rest if self.merged else gathered.sum(-1, keepdim=True) * rest
+            if lower_slope is upper_slope:
+                return (gathered @ weights - less) * upper_slope[:, None]
+            return (gathered @ weights) * upper_slope[:, None] - less * lower_slope[:, None]
 
-        return self._select(values, index), pullback
+        return self._select(values, index), by_margin
 
     def rates(self, points: Tensor, index: Index) -> Tensor:
         margins, _ = self.margins.linearize(points, slice(None))

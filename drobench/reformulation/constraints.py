@@ -15,9 +15,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from drobench.objective.composite import Composite, Estimate, Rows
+from drobench.objective.composite import Change, Composite, Estimate, Rows
 from drobench.objective.forms import Constrained, Constraints
-from drobench.objective.losses import Pullback
+from drobench.objective.losses import Pullback, PullbackDifference, difference_of
 from drobench.objective.outer_functions import ScaledLog
 from drobench.objective.sampling import Index
 from drobench.reformulation.divergence import LARGEST_EXPONENT
@@ -89,6 +89,38 @@ class SmoothedConstraints(Composite):
             (floor / self.terms)[:, None],
             shift,
         )
+
+    def change(self, points: Tensor, rows: Rows, shift: Tensor) -> Change:
+        """As `estimate` at two points, with one pullback of differences for each of objective and constraints."""
+        assert rows.constraints is not None
+        gradient = None
+        if self.has_losses:
+            assert rows.samples is not None
+            losses, pull_losses = self.losses.linearize_difference(points, rows.samples)
+            gradient = pull_losses(torch.ones_like(losses)[:, None], 1.0 / max(losses.shape[1], 1))[0]
+        sampled, pull_sampled = self.form.constraints.surrogates_difference(points, rows.constraints)
+        parts: list[tuple[Tensor, PullbackDifference, float]] = [
+            (sampled, pull_sampled, self.constraints / max(sampled.shape[1], 1))
+        ]
+        if self.cheap_constraints:
+            cheap, pull_cheap = self.form.constraints.cheap(points)
+            parts.append((cheap, difference_of(pull_cheap), 1.0))
+        shift = self._shift([values for values, _, _ in parts], shift)
+        step = floor = jacobian = None
+        for values, pullback, weight in parts:
+            powers = torch.sub(self.alpha * values, shift).mul_(1.0 / self.gamma).exp_()
+            here, there = powers.sum(dim=-1).mul_(weight / self.terms).unbind()
+            slope = pullback(powers[:, None], weight * self.alpha / (self.gamma * self.terms))
+            if step is None or floor is None or jacobian is None:
+                # Of the sampled constraints only the drawn ones are known; the others can only add.
+                step, floor, jacobian = here - there, here * rows.covered, slope
+            else:
+                step, floor, jacobian = step + here - there, floor + here, jacobian + slope
+        assert step is not None
+        assert floor is not None
+        assert jacobian is not None
+        floor = floor + (-shift / self.gamma).exp() / self.terms
+        return Change(step[None], jacobian, gradient, floor[None], shift)
 
     def _shift(self, parts: list[Tensor], shift: Tensor | None) -> Tensor:
         present = [values.max() for values in parts if values.numel()]

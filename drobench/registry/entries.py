@@ -8,8 +8,10 @@ import dataclasses
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
+from drobench.data.download import RemoteFile, State
 from drobench.errors import DrobenchError
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
@@ -121,21 +123,52 @@ class ProblemEntry(Entry):
         self._require(_is_set_of_words(self.needs), "needs", "a frozenset of words")
 
 
+@dataclass(frozen=True)
+class Intake:
+    """How data that cannot be downloaded by a program get into the cache, and stay sound there.
+
+    Attributes:
+        instructions: Where a person gets the data, in one sentence.
+        take: Takes them over from a folder or archive; returns one line for each thing taken.
+        state: Says what the cache holds. Only with `thorough` is every byte read.
+    """
+
+    instructions: str
+    take: Callable[[Path], list[str]]
+    state: Callable[[bool], State]
+
+
 @dataclass(frozen=True, kw_only=True)
 class DatasetEntry(Entry):
     """A source of data.
 
     Attributes:
         provides: What the data holds beyond features, e.g. `binary_labels`, `groups`, `queries`.
+        files: What has to be in the cache before the data can be used; empty where nothing has to be fetched.
+        licence: Under which terms the publisher offers the data, in a few words; empty if there is nothing to say.
+        intake: For data that nobody may hand out, and whose files have no fixed content: how they are taken over.
     """
 
     kind: ClassVar[str] = "dataset"
 
     provides: frozenset[str] = frozenset()
+    files: tuple[RemoteFile, ...] = ()
+    licence: str = ""
+    intake: Intake | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self._require(_is_set_of_words(self.provides), "provides", "a frozenset of words")
+        self._require(
+            isinstance(self.files, tuple) and all(isinstance(file, RemoteFile) for file in self.files),
+            "files",
+            "a tuple of RemoteFile",
+        )
+        self._require(isinstance(self.licence, str), "licence", "a text, empty if there is none")
+        self._require(self.intake is None or isinstance(self.intake, Intake), "intake", "an Intake, or None")
+        self._require(
+            self.intake is None or not self.files, "intake", "None where `files` says what to fetch", "both of them"
+        )
 
 
 def _is_one_line(text: object) -> bool:
