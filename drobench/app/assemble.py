@@ -1,5 +1,6 @@
 """One run, in one direction: config, dataset, problem, reformulation, oracle, solver, task."""
 
+import math
 import os
 from dataclasses import dataclass
 from functools import partial
@@ -57,7 +58,7 @@ def assemble(config: RunConfig, catalogue: Catalogue, optima: Path) -> Assembly:
         problem=problem,
         solver=entry.factory(config.solver),
         build_oracles=[partial(build_oracle, form, config.seed, start) for form in route.stages],
-        stage_passes=_stage_passes(config, len(route.stages)),
+        **_stage_limits(config, len(route.stages)),
         start=start,
         recover=route.recover,
         projects=route.projects,
@@ -68,10 +69,15 @@ def assemble(config: RunConfig, catalogue: Catalogue, optima: Path) -> Assembly:
     return Assembly(dataset, problem, route, reference, task)
 
 
-def _stage_passes(config: RunConfig, stages: int) -> float:
+def _stage_limits(config: RunConfig, stages: int) -> dict[str, float]:
+    """Return where a stage ends: equal shares of the first limit the budget has, unless the passes are given."""
     if config.reformulation.stage_passes is not None:
-        return config.reformulation.stage_passes
-    return _STAGE_PASSES if config.budget.passes is None else config.budget.passes / stages
+        return {"stage_passes": config.reformulation.stage_passes}
+    for name in ("passes", "seconds", "steps"):
+        limit = getattr(config.budget, name)
+        if limit is not None:
+            return {"stage_passes": math.inf, f"stage_{name}": limit / stages}
+    return {"stage_passes": _STAGE_PASSES}
 
 
 def load_dataset(config: RunConfig, catalogue: Catalogue) -> Dataset:

@@ -1,7 +1,8 @@
 """Sweeps: many cells from one file, finished ones skipped, each in a process of its own.
 
 A sweep file has a `title`, a `description`, common `overrides`, a `grid` of values per key, and optionally a list of
-`parts` with further `overrides` and `grid`s, whose cells are joined. A cell that fails, hangs or dies costs no other
+`parts` with further `overrides` and `grid`s, whose cells are joined. With `include` it consists of the cells of other
+sweeps, to which its own overrides are added. A cell that fails, hangs or dies costs no other
 cell anything.
 """
 
@@ -41,7 +42,7 @@ from drobench.results.store import ResultStore, RunBusy
 
 _POLL_SECONDS = 0.05
 _GRACE_SECONDS = 15.0
-_SWEEP_KEYS = {"title", "description", "overrides", "grid", "parts", "timeout"}
+_SWEEP_KEYS = {"title", "description", "overrides", "grid", "parts", "timeout", "include"}
 _PART_KEYS = {"overrides", "grid"}
 
 
@@ -105,6 +106,8 @@ def load_sweep(path: Path) -> Sweep:
     timeout = content.get("timeout")
     if timeout is not None and not (isinstance(timeout, int | float) and timeout > 0):
         raise DrobenchError(f"Sweep file {path}: timeout must be seconds above 0; found {timeout!r}.")
+    if "include" in content:
+        return _joined(path, content, timeout)
     parts = content.get("parts") or [{}]
     if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
         raise DrobenchError(f"Sweep file {path}: parts must be a list of mappings; found {parts!r}.")
@@ -115,10 +118,34 @@ def load_sweep(path: Path) -> Sweep:
         grid = {**_grid(path, content), **_grid(path, part)}
         for combination in itertools.product(*grid.values()):
             chosen = [f"{key}={as_override(value)}" for key, value in zip(grid, combination, strict=True)]
-            # Groups first: choosing a plugin would otherwise undo a setting made for it.
             words = [*common, *_overrides(path, part), *chosen]
-            cells.append(sorted(words, key=lambda word: "." in word.split("=", 1)[0]))
+            cells.append(_groups_first(words))
     return Sweep(str(content.get("title", path.stem)), str(content.get("description", "")), cells, timeout)
+
+
+def _joined(path: Path, content: dict[str, Any], timeout: float | None) -> Sweep:
+    """Return the cells of the included sweeps, with the overrides of this one after their own."""
+    names = content["include"]
+    if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
+        raise DrobenchError(f"Sweep file {path}: include must list names of sweeps; found {names!r}.")
+    beside = sorted({"grid", "parts"} & set(content))
+    if beside:
+        raise DrobenchError(
+            f"Sweep file {path}: include leaves no room for {' and '.join(beside)}. Use one or the other."
+        )
+    files = [find_sweep(name) for name in names]
+    if path.resolve() in [file.resolve() for file in files]:
+        raise DrobenchError(f"Sweep file {path} includes itself.")
+    included = [load_sweep(file) for file in files]
+    further = _overrides(path, content)
+    cells = [_groups_first([*cell, *further]) for sweep in included for cell in sweep.cells]
+    longest = max((sweep.timeout for sweep in included if sweep.timeout is not None), default=None)
+    return Sweep(str(content.get("title", path.stem)), str(content.get("description", "")), cells, timeout or longest)
+
+
+def _groups_first(words: list[str]) -> list[str]:
+    """Return the overrides with choices of groups first: choosing a plugin would otherwise undo a setting for it."""
+    return sorted(words, key=lambda word: "." in word.split("=", 1)[0])
 
 
 def _overrides(path: Path, content: dict[str, Any]) -> list[str]:

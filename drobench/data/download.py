@@ -28,6 +28,8 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 _BLOCK = 1 << 20
 # No archive that holds a file of ours comes near this; a server that sends more is not the one we mean.
 _LARGEST_ARCHIVE = 1 << 30
+# Answers that asking again does not change: the request is refused, or there is no such file.
+_FINAL = (400, 401, 403, 404, 405, 410, 451)
 # How many file names of a kind a message lists.
 _LISTED = 5
 
@@ -188,10 +190,14 @@ def fetch(
         DownloadError: A file cannot be had, or is not the one that is meant.
     """
     folder = cache_folder(dataset)
-    wanted = [file for file in files if file_state(folder / file.name, file) is not State.VERIFIED]
-    if wanted:
+
+    def absent() -> list[RemoteFile]:
+        return [file for file in files if file_state(folder / file.name, file) is not State.VERIFIED]
+
+    if absent():
         with writing(folder):
-            for file in wanted:
+            # Asked again: another process may have fetched them while this one waited for its turn.
+            for file in absent():
                 if source is not None:
                     _take_local(file, source, folder)
                 else:
@@ -230,11 +236,10 @@ def _take_local(file: RemoteFile, source: Path, folder: Path) -> None:
     archives: list[Path] = []
     for path in _files_below(source):
         if path.name == file.name:
-            if file_state(path, file) is State.VERIFIED:
-                with path.open("rb") as stream:
-                    _place(stream, file, folder)
+            found = _take_file(path, file, folder)
+            if found is None:
                 return
-            wrong.append(f"{path} has {path.stat().st_size} bytes and SHA-256 {file_sha256(path)}")
+            wrong.append(found)
         elif path.suffix.lower() == ".zip":
             archives.append(path)
     for path in archives:
@@ -243,6 +248,20 @@ def _take_local(file: RemoteFile, source: Path, folder: Path) -> None:
             return
         wrong.append(found)
     _refuse_local(file, source, [text for text in wrong if text])
+
+
+def _take_file(path: Path, file: RemoteFile, folder: Path) -> str | None:
+    """Place a copy of a file; `None` if done, otherwise what is wrong."""
+    try:
+        stream = path.open("rb")
+    except OSError as error:
+        return str(error)
+    with stream:
+        try:
+            _place(stream, file, folder)
+        except DownloadError as error:
+            return str(error)
+    return None
 
 
 def _refuse_local(file: RemoteFile, source: Path, wrong: list[str]) -> None:
@@ -402,12 +421,12 @@ def _pooch_fetch(url: str, name: str, sha256: str | None, folder: Path, download
         (folder / name).unlink(missing_ok=True)
     try:
         keeper.fetch(name, downloader=downloader)
+    except requests.RequestException as error:
+        raise DownloadError(f"{url}: {_in_words(error)}") from error
     except ValueError as error:
         # pooch says so when the checksum differs.
         expected = f"SHA-256 {sha256}" if sha256 is not None else "a readable file"
         raise DownloadError(f"{url}: expected {expected}; found other content ({error})") from error
-    except requests.RequestException as error:
-        raise DownloadError(f"{url}: {_in_words(error)}") from error
 
 
 def _in_words(error: Exception) -> str:
@@ -450,6 +469,8 @@ class _Resuming:
             if response.status_code == requests.codes.requested_range_not_satisfiable:
                 self.part.unlink(missing_ok=True)
                 raise requests.RequestException(f"the server cannot continue {self.name} at byte {have}")
+            if response.status_code in _FINAL:
+                raise DownloadError(f"{url}: the server says {response.status_code} {response.reason}")
             response.raise_for_status()
             if response.status_code != requests.codes.partial_content:
                 have = 0
@@ -459,8 +480,6 @@ class _Resuming:
 
     def _receive(self, response: Any, have: int) -> None:
         """Append what arrives to the partial file."""
-        import requests  # noqa: PLC0415
-
         length = response.headers.get("Content-Length", "")
         total = have + int(length) if length.isdigit() else self.size
         most = self.size if self.size is not None else _LARGEST_ARCHIVE
@@ -474,8 +493,8 @@ class _Resuming:
                     self.progress(self.name, have, total)
         if have > most:
             self.part.unlink()
-            raise requests.RequestException(f"{self.name} must have at most {most} bytes; the server sends more")
+            raise DownloadError(f"{response.url}: {self.name} must have at most {most} bytes; the server sends more")
         if self.size is not None and have < self.size and total is not None and have == total:
             # The server ended in good order, so continuing would bring nothing.
             self.part.unlink()
-            raise requests.RequestException(f"{self.name} must have {self.size} bytes; the server has {have}")
+            raise DownloadError(f"{response.url}: {self.name} must have {self.size} bytes; the server has {have}")

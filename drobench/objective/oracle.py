@@ -275,6 +275,7 @@ class ConstrainedOracle(Oracle):
         self.samples = form.objective.losses.samples
         self.constraints = form.constraints.count
         self.features = form.constraints.features
+        self.cheap_constraints = form.constraints.cheap_count
 
     def objective(self, points: Tensor, rows: Rows) -> tuple[Tensor, Tensor]:
         """Return mean losses `(k,)` and mean gradients `(k, d)` over the sample rows."""
@@ -301,6 +302,10 @@ class ConstrainedOracle(Oracle):
         if self._form.objective.regularizer.is_indicator:
             self.count_projection()
         return self._form.objective.regularizer.prox(point, step_size)
+
+    def regularizer_gradient(self, point: Tensor) -> Tensor:
+        """Return a (sub)gradient of the objective's regularizer, for methods without proximal step."""
+        return self._form.objective.regularizer.gradient(point)
 
     def materialise(self) -> Constrained:
         """Return the whole problem, for reference solvers that run off the clock."""

@@ -21,7 +21,7 @@ class ReformulationConfig:
     gamma: float | None = None
     continuation: list[float] | None = None
     stage_passes: float | None = None
-    """Passes spent at each width of a continuation; null: equal shares of `budget.passes`, or 20."""
+    """Passes at each width of a continuation; null: equal shares of the budget's passes, seconds or steps, or 20."""
     wasserstein: str = "reduced"
     """`reduced` (two terms per sample, hinge smoothed) or `literal` (2m + 1 smoothed constraints; small m only)."""
     projection: str = "restoration"

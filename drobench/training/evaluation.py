@@ -23,9 +23,11 @@ class EvaluationConfig:
     """How often to look."""
 
     every_passes: float = 1.0
+    every_seconds: float | None = None
+    """Solver seconds between two looks at least, for methods that make thousands of passes; null: no such limit."""
 
     def __post_init__(self) -> None:
-        require_positive(self, "every_passes")
+        require_positive(self, "every_passes", "every_seconds")
 
 
 @dataclass(frozen=True)

@@ -53,6 +53,10 @@ class Task:
     budget: BudgetConfig
     evaluation: EvaluationConfig
     optimum: float | None
+    stage_seconds: float = math.inf
+    """Solver seconds after which a stage is over as well."""
+    stage_steps: float = math.inf
+    """Steps after which it is over, too."""
 
 
 class SolverModule(pl.LightningModule):
@@ -165,6 +169,7 @@ class SolverModule(pl.LightningModule):
             next_passes = min(next_passes, budget.passes)
         if self.stage < len(self.task.build_oracles) - 1:
             next_passes = min(next_passes, (self.stage + 1) * self.task.stage_passes)
+            last_step = min(last_step, (self.stage + 1) * self.task.stage_steps)
         last_call = math.inf if budget.oracle_calls is None else float(budget.oracle_calls)
         if self.communicator.world_size > 1:
             last_step = min(last_step, self.steps + self._steps_until(next_passes, last_call))
@@ -186,9 +191,12 @@ class SolverModule(pl.LightningModule):
     def _look(self, point: Tensor, progress: Progress) -> None:
         """Evaluate if it is time to, and end the run if there is a reason to."""
         verdict = self.budget.spent(progress) or self._idle(progress)
-        due = progress.passes >= self.evaluations_due * self.task.evaluation.every_passes
+        evaluation = self.task.evaluation
+        due = progress.passes >= self.evaluations_due * evaluation.every_passes
+        if evaluation.every_seconds is not None:
+            due = due and progress.seconds >= self.curve[-1]["solver_seconds"] + evaluation.every_seconds
         if due or verdict is not None:
-            self.evaluations_due = math.floor(progress.passes / self.task.evaluation.every_passes) + 1
+            self.evaluations_due = math.floor(progress.passes / evaluation.every_passes) + 1
             scores = self._evaluate(self.task.recover(point), progress)
             verdict = self._judge(scores, last=verdict is not None) or verdict
         if verdict is not None:
@@ -206,7 +214,12 @@ class SolverModule(pl.LightningModule):
 
     def _stage_is_over(self, progress: Progress) -> bool:
         last = self.stage == len(self.task.build_oracles) - 1
-        return not last and progress.passes >= (self.stage + 1) * self.task.stage_passes
+        stages = self.stage + 1
+        return not last and (
+            progress.passes >= stages * self.task.stage_passes
+            or progress.seconds >= stages * self.task.stage_seconds
+            or progress.steps >= stages * self.task.stage_steps
+        )
 
     def _next_stage(self, point: Tensor) -> None:
         """Go on with the next, sharper form of the problem; counters and generator go along."""

@@ -166,6 +166,7 @@ class Bench:
         names = BudgetConfig.__dataclass_fields__
         budget = BudgetConfig(**{name: changes.pop(name) for name in list(changes) if name in names})
         every_passes, seed = changes.pop("every_passes", 1.0), changes.pop("seed", 0)
+        every_seconds = changes.pop("every_seconds", None)
         kind = FiniteSum if isinstance(solver, Unconstrained | Told) else Composite
         task = Task(
             problem=self.problem,
@@ -176,7 +177,7 @@ class Bench:
             recover=lambda point: point,
             projects=False,
             budget=budget,
-            evaluation=EvaluationConfig(every_passes=every_passes),
+            evaluation=EvaluationConfig(every_passes=every_passes, every_seconds=every_seconds),
             optimum=None,
         )
         return replace(task, **changes)

@@ -1,5 +1,6 @@
 """Routes with several stages: the solver starts each from the solution of the one before."""
 
+import itertools
 from functools import partial
 
 import pytest
@@ -93,3 +94,27 @@ def test_a_run_is_resumed_in_the_stage_it_was_in(bench, stages, same, untimed, t
     assert torch.equal(resumed.final["last"][1], straight.final["last"][1])
     assert same(resumed.oracle.state_dict(), straight.oracle.state_dict())
     assert untimed(resumed.curve) == untimed(straight.curve)
+
+
+def test_a_stage_ends_after_its_share_of_the_time_as_well(bench, told, tmp_path, stages):
+    task = bench.task(
+        told(lambda point, step: point), build_oracles=stages, stage_passes=1e9, stage_seconds=0.3, seconds=1.0
+    )
+    module = bench.train(task, tmp_path)
+    assert module.stage == len(stages) - 1
+
+
+def test_looks_can_be_kept_apart_in_time(bench, told, tmp_path):
+    task = bench.task(told(lambda point, step: point), every_passes=0.01, every_seconds=0.3, seconds=1.0)
+    module = bench.train(task, tmp_path)
+    seconds = [row["solver_seconds"] for row in module.curve]
+    assert 3 <= len(seconds) <= 5
+    assert all(later - sooner >= 0.3 for sooner, later in itertools.pairwise(seconds[:-1]))
+
+
+def test_a_stage_ends_after_its_share_of_the_steps_as_well(bench, stages, starts, tmp_path):
+    solver, seen = starts
+    task = bench.task(solver, build_oracles=stages, stage_passes=1e9, stage_steps=20, steps=60)
+    module = bench.train(task, tmp_path)
+    assert module.stage == len(stages) - 1
+    assert [float((start - bench.start).max()) for start, _, _ in seen] == pytest.approx([0.0, 0.2, 0.4])
