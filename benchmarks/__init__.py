@@ -4,6 +4,8 @@ python -m benchmarks                  all of them, one table
 python -m benchmarks.gcivr_epoch      one epoch of GCIVR against the matrix products it cannot avoid
 python -m benchmarks.harness          the Lightning loop against a bare loop over the same solver steps
 python -m benchmarks.help             `drobench --help` against `import hydra`
+python -m benchmarks.constraints      all groups against a loop over groups; a step with sampled constraints
+python -m benchmarks.parsing          reading learning-to-rank data against scikit-learn
 
 Seconds depend on the machine, ratios much less. Every number is the least of five, with one thread; on a busy machine
 `taskset -c 0 python -m benchmarks` and a second look help more than further repetitions.

@@ -78,9 +78,9 @@ def table(comparisons: Iterable[Comparison]) -> str:
     """Return the comparisons as aligned text."""
     lines = [("what", "time", "base", "ratio", "goal", "met")]
     for line in comparisons:
-        goal = "-" if line.goal is None else f"{line.goal:.1f}"
+        goal = "-" if line.goal is None else f"{line.goal:.2g}"
         met = "-" if line.goal is None else "yes" if line.ratio <= line.goal else "NO"
-        lines.append((line.what, _duration(line.seconds), _duration(line.base_seconds), f"{line.ratio:.2f}", goal, met))
+        lines.append((line.what, _duration(line.seconds), _duration(line.base_seconds), f"{line.ratio:.3g}", goal, met))
     widths = [max(len(cell) for cell in column) for column in zip(*lines, strict=True)]
     return "\n".join(
         "  ".join(

@@ -139,13 +139,16 @@ def _joined(path: Path, content: dict[str, Any], timeout: float | None) -> Sweep
     included = [load_sweep(file) for file in files]
     further = _overrides(path, content)
     cells = [_groups_first([*cell, *further]) for sweep in included for cell in sweep.cells]
+    # Where an override replaces what a grid went through, cells that differed before are now one.
+    cells = [list(words) for words in dict.fromkeys(tuple(cell) for cell in cells)]
     longest = max((sweep.timeout for sweep in included if sweep.timeout is not None), default=None)
     return Sweep(str(content.get("title", path.stem)), str(content.get("description", "")), cells, timeout or longest)
 
 
 def _groups_first(words: list[str]) -> list[str]:
-    """Return the overrides with choices of groups first: choosing a plugin would otherwise undo a setting for it."""
-    return sorted(words, key=lambda word: "." in word.split("=", 1)[0])
+    """Return the last override of each key, choices of groups first: such a choice would undo a setting made for it."""
+    last = {word.split("=", 1)[0]: word for word in words}
+    return sorted(last.values(), key=lambda word: "." in word.split("=", 1)[0])
 
 
 def _overrides(path: Path, content: dict[str, Any]) -> list[str]:

@@ -22,6 +22,8 @@ from drobench.objective.losses import LogisticLoss, Losses, Pullback, PullbackDi
 from drobench.objective.sampling import Index
 
 _LOGISTIC = LogisticLoss()
+# 64 MB in double precision.
+_LARGEST_KEPT = 8_000_000
 
 
 class RateSurrogate(ABC):
@@ -125,6 +127,7 @@ class RateConstraints(Constraints):
         self.convex = self.surrogate.convex and margins.convex
         self.features = features
         self.which = which
+        self.all_weights: Tensor | None = None
         self.merged = merged
         self.count = features.shape[0]
         self.dimension = margins.dimension
@@ -159,16 +162,27 @@ class RateConstraints(Constraints):
         margins, _ = self.margins.linearize(points, slice(None))
         errors = zero_one(margins)
         groups, _ = self._groups(index)
-        weights = self.members[groups].to(errors.dtype) * self.shares[groups][:, None]
+        weights = self._shared(groups)
         return self._select(errors @ weights.T - (errors @ self.everybody)[:, None] - self.epsilon, index)
 
     def _weights(self, groups: Index) -> tuple[Tensor, Tensor]:
         """Return the weights of the groups, `(c, rows)`, and of everybody, `(1, rows)` or, merged, `(c, rows)`."""
-        weights = self.members[groups].to(self.shares.dtype) * self.shares[groups][:, None]
+        weights = self._shared(groups)
         if not self.merged:
             return weights, self.everybody[None]
         difference = weights - self.everybody
         return difference.clamp(min=0.0), (-difference).clamp(min=0.0)
+
+    def _shared(self, groups: Index) -> Tensor:
+        """Return a row of weights for each group, its members sharing the weight 1; all groups are worked out once."""
+        if not isinstance(groups, slice) or groups != slice(None):
+            return self.members[groups].to(self.shares.dtype) * self.shares[groups][:, None]
+        if self.all_weights is None:
+            weights = self.members.to(self.shares.dtype) * self.shares[:, None]
+            if weights.numel() > _LARGEST_KEPT:
+                return weights
+            self.all_weights = weights
+        return self.all_weights
 
     def _groups(self, index: Index) -> tuple[Index, Callable[[Tensor], Tensor]]:
         """Return the groups to evaluate for the constraints, and how cotangents of the latter add up on the former."""

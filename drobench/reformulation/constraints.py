@@ -6,7 +6,8 @@
 
 which lies between the exact penalty `objective + max(0, alpha max_k c_k)` and `gamma ln(M + 1)` below it. The extra 1
 stands for a constraint that is always zero. It is never sampled: `y = 1/(M + 1) + (M/(M + 1)) mean over S of e_k` is
-unbiased, where averaging it in with the sample would not be. Cheap constraints are evaluated in every step.
+unbiased, where averaging it in with the sample, `y = (1 + sum over S of e_k) / (|S| + 1)`, is not: that rule exists
+as `biased_extra_term`, for comparison only. Cheap constraints are evaluated in every step.
 """
 
 import math
@@ -45,10 +46,11 @@ class SmoothedConstraints(Composite):
     outputs = 1
     uses_shift = True
 
-    def __init__(self, form: Constrained, alpha: float, gamma: float) -> None:
+    def __init__(self, form: Constrained, alpha: float, gamma: float, *, biased_extra_term: bool = False) -> None:
         self.form = form
         self.alpha = alpha
         self.gamma = gamma
+        self.biased_extra_term = biased_extra_term
         self.losses = form.objective.losses
         self.samples = self.losses.samples
         self.constraints = form.constraints.count
@@ -66,7 +68,8 @@ class SmoothedConstraints(Composite):
             loss_value, loss_gradient = points.new_zeros(points.shape[0]), torch.zeros_like(points)
         assert rows.constraints is not None
         sampled, pull_sampled = self.form.constraints.surrogates(points, rows.constraints)
-        parts = [(sampled, pull_sampled, self.constraints / max(sampled.shape[1], 1))]
+        factor, terms = self._weighting(sampled.shape[1], rows)
+        parts = [(sampled, pull_sampled, factor)]
         if self.cheap_constraints:
             parts.append((*self.form.constraints.cheap(points), 1.0))
         shift = self._shift([values for values, _, _ in parts], shift)
@@ -82,8 +85,8 @@ class SmoothedConstraints(Composite):
             floor = floor + (total * rows.covered if position == 0 else total)
             jacobian = jacobian + pullback((powers * (weight * self.alpha / self.gamma))[:, None])[:, 0]
         return Estimate(
-            (value / self.terms)[:, None],
-            (jacobian / self.terms)[:, None],
+            (value / terms)[:, None],
+            (jacobian / terms)[:, None],
             loss_value,
             loss_gradient,
             (floor / self.terms)[:, None],
@@ -99,9 +102,8 @@ class SmoothedConstraints(Composite):
             losses, pull_losses = self.losses.linearize_difference(points, rows.samples)
             gradient = pull_losses(torch.ones_like(losses)[:, None], 1.0 / max(losses.shape[1], 1))[0]
         sampled, pull_sampled = self.form.constraints.surrogates_difference(points, rows.constraints)
-        parts: list[tuple[Tensor, PullbackDifference, float]] = [
-            (sampled, pull_sampled, self.constraints / max(sampled.shape[1], 1))
-        ]
+        factor, terms = self._weighting(sampled.shape[1], rows)
+        parts: list[tuple[Tensor, PullbackDifference, float]] = [(sampled, pull_sampled, factor)]
         if self.cheap_constraints:
             cheap, pull_cheap = self.form.constraints.cheap(points)
             parts.append((cheap, difference_of(pull_cheap), 1.0))
@@ -109,8 +111,8 @@ class SmoothedConstraints(Composite):
         step = floor = jacobian = None
         for values, pullback, weight in parts:
             powers = torch.sub(self.alpha * values, shift).mul_(1.0 / self.gamma).exp_()
-            here, there = powers.sum(dim=-1).mul_(weight / self.terms).unbind()
-            slope = pullback(powers[:, None], weight * self.alpha / (self.gamma * self.terms))
+            here, there = powers.sum(dim=-1).mul_(weight / terms).unbind()
+            slope = pullback(powers[:, None], weight * self.alpha / (self.gamma * terms))
             if step is None or floor is None or jacobian is None:
                 # Of the sampled constraints only the drawn ones are known; the others can only add.
                 step, floor, jacobian = here - there, here * rows.covered, slope
@@ -119,8 +121,19 @@ class SmoothedConstraints(Composite):
         assert step is not None
         assert floor is not None
         assert jacobian is not None
+        if terms != self.terms:
+            # The floor is one of the true mean, whatever rule the estimates follow.
+            floor = floor * (terms / self.terms)
         floor = floor + (-shift / self.gamma).exp() / self.terms
         return Change(step[None], jacobian, gradient, floor[None], shift)
+
+    def _weighting(self, evaluated: int, rows: Rows) -> tuple[float, int]:
+        """Return what multiplies the sum over the `evaluated` constraints, and the number of terms to divide by."""
+        if not self.biased_extra_term:
+            return self.constraints / max(evaluated, 1), self.terms
+        # With several processes these are a part of the draw, and the parts' shares add up to the rule for all of it.
+        drawn = round(evaluated / rows.constraint_share) if evaluated else 0
+        return drawn / max(evaluated, 1), drawn + self.cheap_constraints + 1
 
     def _shift(self, parts: list[Tensor], shift: Tensor | None) -> Tensor:
         present = [values.max() for values in parts if values.numel()]
@@ -155,7 +168,8 @@ class ConstraintsToComposite(Reformulation):
 
     def apply(self, form: Constrained, options: ReformulationConfig) -> Composite:
         alpha = options.alpha or form.penalty or _DEFAULT_ALPHA
-        return SmoothedConstraints(form, alpha, options.width(self.default_widths[-1]))
+        gamma = options.width(self.default_widths[-1])
+        return SmoothedConstraints(form, alpha, gamma, biased_extra_term=options.biased_extra_term)
 
 
 class CentredConstraints(Constraints):

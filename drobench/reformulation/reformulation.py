@@ -24,6 +24,9 @@ class ReformulationConfig:
     """Passes at each width of a continuation; null: equal shares of the budget's passes, seconds or steps, or 20."""
     wasserstein: str = "reduced"
     """`reduced` (two terms per sample, hinge smoothed) or `literal` (2m + 1 smoothed constraints; small m only)."""
+    biased_extra_term: bool = False
+    """For constrained problems, not for `literal`: average the constraint that is always zero in with the drawn ones,
+    as a released script does, which is biased."""
     projection: str = "restoration"
     """How a solution is made feasible at the end: `restoration`, `euclidean`, `conic` or `none`."""
 

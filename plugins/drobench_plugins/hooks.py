@@ -9,9 +9,18 @@ from drobench.registry import DatasetEntry, ProblemEntry, SolverEntry, hookimpl
 @hookimpl
 def drobench_solvers() -> list[SolverEntry]:
     """Return the solvers of this package."""
-    from drobench_plugins.solvers import exact_convex, gcivr, scgd, unconstrained  # noqa: PLC0415
+    from drobench_plugins.solvers import (  # noqa: PLC0415
+        exact_convex,
+        gcivr,
+        gcivr_authors,
+        heavily_constrained,
+        lagrangian,
+        scgd,
+        unconstrained,
+    )
 
-    return [module.entry() for module in (gcivr, scgd, unconstrained, exact_convex)]
+    modules = (gcivr, gcivr_authors, scgd, unconstrained, heavily_constrained, lagrangian, exact_convex)
+    return [module.entry() for module in modules]
 
 
 @hookimpl
@@ -38,6 +47,29 @@ def drobench_problems() -> list[ProblemEntry]:
 @hookimpl
 def drobench_datasets() -> list[DatasetEntry]:
     """Return the datasets of this package."""
-    from drobench_plugins.datasets import breast_cancer, digits, synthetic, tabular  # noqa: PLC0415
+    from drobench_plugins.datasets import (  # noqa: PLC0415
+        adult,
+        adult_twin,
+        breast_cancer,
+        communities_crime,
+        communities_twin,
+        digits,
+        mslr,
+        mslr_twin,
+        synthetic,
+        tabular,
+    )
 
-    return [module.entry() for module in (breast_cancer, digits, synthetic, tabular)]
+    modules = (
+        breast_cancer,
+        digits,
+        synthetic,
+        tabular,
+        adult,
+        communities_crime,
+        mslr,
+        adult_twin,
+        communities_twin,
+        mslr_twin,
+    )
+    return [module.entry() for module in modules]

@@ -75,7 +75,7 @@ def test_nothing_else_is_in_the_wheel(contents):
     tops = {name.split("/")[0] for name in contents}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"drobench", "drobench_plugins"}
     assert [name for name in contents if {"tests", "benchmarks", "__pycache__"} & set(name.split("/"))] == []
-    assert {Path(name).suffix for name in contents if ".dist-info" not in name} <= {".py", ".yaml", ".typed"}
+    assert {Path(name).suffix for name in contents if ".dist-info" not in name} <= {".py", ".yaml", ".typed", ".json"}
 
 
 def test_the_wheel_tells_its_entry_points_and_licence(wheel, contents):

@@ -31,6 +31,8 @@ class GroupFairnessConfig:
     loss: str = "logistic"
     """The objective: `logistic` or `hinge`."""
     l2: float = 0.001
+    fold_errors: bool = False
+    """Report min(rate, 1 - rate) for every error rate, of everybody and of groups, as a released script does."""
     tolerance: float = 0.0
     """A point counts as feasible when its largest training violation is at most this."""
 
@@ -73,6 +75,10 @@ class GroupFairness(Problem):
     def violations(self, errors: Tensor, split: Split) -> Tensor:
         """Return the signed violations, net of the slack, one per true group, from the 0-1 losses of the rows."""
 
+    def reported(self, rates: Tensor) -> Tensor:
+        """Return error rates as they are reported: unchanged, unless they are folded."""
+        return torch.minimum(rates, 1.0 - rates) if self.config.fold_errors else rates
+
     def _margins(self, losses: Losses, train: Split) -> Losses:
         if isinstance(losses, LinearMarginLosses):
             # The same rows, and the same remembered margins, as the objective's.
@@ -85,15 +91,16 @@ class GroupFairness(Problem):
         if rows is None:
             return None
         errors = binary_errors(self.predictor.scores(point, rows.features), _signs(rows))
+        error = float(self.reported(errors.mean()))
         violations = self.violations(errors, rows)
         if violations.numel() == 0:
-            return SplitScore(error=float(errors.mean()))
+            return SplitScore(error=error)
         p95, p99 = torch.quantile(violations, violations.new_tensor([0.95, 0.99])).tolist()
         extra = {"mean_violation": float(violations.mean()), "violated_share": float((violations > 0).double().mean())}
         if split == "train":
             surrogates, _ = self.form.constraints.surrogates(point[None], slice(None))
             extra["max_surrogate"] = float(surrogates.max())
-        return SplitScore(float(errors.mean()), float(violations.max()), p95, p99, extra)
+        return SplitScore(error, float(violations.max()), p95, p99, extra)
 
 
 def _signs(split: Split) -> Tensor:

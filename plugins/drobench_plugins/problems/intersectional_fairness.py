@@ -52,13 +52,13 @@ class IntersectionalFairness(GroupFairness):
 
     def violations(self, errors: Tensor, split: Split) -> Tensor:
         members = _members(split, self.thresholds).to(errors.dtype)
-        return members @ errors / members.sum(dim=1) - errors.mean() - self.config.epsilon
+        by_group = self.reported(members @ errors / members.sum(dim=1))
+        return by_group - self.reported(errors.mean()) - self.config.epsilon
 
 
 def _thresholds(config: IntersectionalFairnessConfig, dataset: Dataset) -> Tensor:
     """Return the thresholds `(groups, attributes)` of the groups that are large enough in every split."""
-    assert dataset.train.attributes is not None
-    attributes = dataset.train.attributes
+    attributes = _attributes(dataset.train)
     levels = (torch.arange(config.grid, dtype=attributes.dtype, device=attributes.device) + 0.5) / config.grid
     quantiles = torch.quantile(attributes, levels, dim=0)
     grid = torch.cartesian_prod(*quantiles.T).reshape(-1, attributes.shape[1])
@@ -76,12 +76,18 @@ def _thresholds(config: IntersectionalFairnessConfig, dataset: Dataset) -> Tenso
 
 def _members(split: Split, thresholds: Tensor) -> Tensor:
     """Return `(groups, rows)`: 1 where all attributes of the row are above the group's thresholds."""
-    assert split.attributes is not None
-    thresholds = thresholds.to(split.attributes)
+    attributes = _attributes(split)
+    thresholds = thresholds.to(attributes)
     inside = torch.ones(thresholds.shape[0], split.rows, dtype=torch.bool, device=thresholds.device)
     for column in range(thresholds.shape[1]):
-        inside &= split.attributes[:, column] > thresholds[:, column, None]
+        inside &= attributes[:, column] > thresholds[:, column, None]
     return inside.to(torch.uint8)
+
+
+def _attributes(split: Split) -> Tensor:
+    """Return the attributes as fractional numbers, which quantiles of whole numbers are too."""
+    assert split.attributes is not None
+    return split.attributes.to(split.features.dtype)
 
 
 def entries() -> list[ProblemEntry]:

@@ -35,6 +35,11 @@ class NoisyGroupFairnessConfig(GroupFairnessConfig):
     """Share of the rows whose proxy is another group than their own."""
     resamples: int = 100
     """Groupings in the pool of constraints; there is one constraint per grouping and group."""
+    resampling: bool = True
+    """Draw the groupings from the chances; false: the proxies themselves are the only grouping."""
+    compare_with_everybody: bool = False
+    """Compare the positive rows of a group with all rows of either label, as a released script does, and not with all
+    positive rows. Only constraints change: scores stay those of true-positive rates."""
     proxy_features: bool = True
     """Whether the classifier sees the proxies, as one column per group."""
     constraint_features: str = "size_and_rate"
@@ -60,7 +65,7 @@ class NoisyGroupFairness(GroupFairness):
     def __init__(self, config: NoisyGroupFairnessConfig, dataset: Dataset, model: ModelConfig) -> None:
         assert dataset.train.groups is not None
         self.groups = int(dataset.train.groups.max()) + 1
-        if self.groups < 2:
+        if dataset.train.groups.unique().numel() < 2:
             raise DataError("noisy_group_fairness: the training rows must belong to at least two groups; found one.")
         self.generator = np.random.default_rng([dataset.seed, _STREAM])
         self.proxies: dict[str, Tensor] = {}
@@ -87,16 +92,23 @@ class NoisyGroupFairness(GroupFairness):
         assert train.groups is not None
         proxies, truth = self.proxies["train"].cpu().numpy(), train.groups.cpu().numpy()
         chances = chances_of_truth(truth, proxies, self.groups)
-        drawn = resampled_groups(proxies, chances, self.config.resamples, self.generator)
-        members = (drawn[:, None, :] == np.arange(self.groups, dtype=np.int8)[None, :, None]).reshape(-1, train.rows)
+        drawn = proxies[None]
+        if self.config.resampling:
+            drawn = resampled_groups(proxies, chances, self.config.resamples, self.generator)
+        members = (drawn[:, None, :] == np.arange(self.groups, dtype=drawn.dtype)[None, :, None]).reshape(
+            -1, train.rows
+        )
         positive = train.labels.to(torch.uint8)
         flags = torch.from_numpy(members.astype(np.uint8)).to(positive.device)
         # A group that a resample left without a positive row has no rate.
         flags = flags[(flags * positive).sum(dim=1, dtype=torch.int64) > 0]
+        counted, everybody = flags, positive
+        if self.config.compare_with_everybody:
+            counted, everybody = flags * positive, torch.ones_like(positive)
         return RateConstraints(
             margins,
-            flags,
-            positive,
+            counted,
+            everybody,
             self.config.epsilon,
             self.config.surrogate,
             self._features(flags, train),
@@ -121,12 +133,13 @@ class NoisyGroupFairness(GroupFairness):
         missed, groups = errors[positive], split.groups[positive]
         counts = torch.bincount(groups, minlength=self.groups).to(errors.dtype)
         by_group = torch.bincount(groups, weights=missed, minlength=self.groups) / counts
-        return by_group[counts > 0] - missed.mean() - self.config.epsilon
+        return self.reported(by_group[counts > 0]) - self.reported(missed.mean()) - self.config.epsilon
 
 
 def noisy_proxies(truth: np.ndarray, groups: int, noise: float, generator: np.random.Generator) -> np.ndarray:
     """Return the groups after exactly `floor(noise n)` rows were moved to another group, all choices uniform."""
-    moved = generator.choice(truth.size, int(noise * truth.size), replace=False)
+    # 0.29 * 100 is 28.999999999999996, of which the floor is to be 29.
+    moved = generator.choice(truth.size, int(round(noise * truth.size, 6)), replace=False)
     proxies = truth.copy()
     # Adding 1 to G - 1 modulo G reaches each of the other groups once.
     proxies[moved] = (proxies[moved] + generator.integers(1, groups, moved.size)) % groups
@@ -147,7 +160,7 @@ def resampled_groups(
     """Return `(resamples, rows)`: true groups drawn for every row from the chances that its proxy leaves."""
     limits = chances.cumsum(axis=1)[:, :-1]
     draws = generator.random((resamples, proxies.size))
-    drawn = np.zeros(draws.shape, dtype=np.int8)
+    drawn = np.zeros(draws.shape, dtype=np.min_scalar_type(chances.shape[0]))
     for limit in limits[proxies].T:  # one comparison for each group but the last
         drawn += draws >= limit
     return drawn

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from drobench.data.dataset import Split
+from drobench.data.dataset import DataError, Split
 from drobench.objective.sampling import Index
 
 
@@ -47,6 +47,8 @@ class QueryPairs:
 
     def __init__(self, split: Split) -> None:
         assert split.queries is not None
+        if bool((split.queries[1:] < split.queries[:-1]).any()):
+            raise DataError("The rows of queries must stand in the order of their numbers 0, 1, ...; sort or renumber.")
         self.queries = int(split.queries.max()) + 1
         sizes = torch.bincount(split.queries, minlength=self.queries)
         self.first_document = torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
