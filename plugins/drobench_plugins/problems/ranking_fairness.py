@@ -83,31 +83,48 @@ class RankingConstraints(Constraints):
         self.features = torch.cat([features.repeat_interleave(2, dim=0), sides], dim=1)
 
     def surrogates(self, points: Tensor, index: Index) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
-        drawn, margins, pull, more, less = self._sides(points, index)
+        queries, chosen = self._queries(points, index)
+        drawn, margins, pull = pair_margins(self.scores, self.pairs, points, queries)
         upper, upper_slope = self.surrogate.upper(margins)
         lower, lower_slope = self.surrogate.lower(margins)
-        values = drawn.means(upper, more) - drawn.means(lower, less) - self.epsilon
-        slopes = upper_slope * drawn.shares(more) - lower_slope * drawn.shares(less)
+        is_01, is_10 = _cells(drawn, margins.dtype)
+        share_01, share_10 = drawn.shares(is_01), drawn.shares(is_10)
+        sides = [
+            drawn.means(upper, is_01) - drawn.means(lower, is_10),
+            drawn.means(upper, is_10) - drawn.means(lower, is_01),
+        ]
+        slopes = [upper_slope * share_01 - lower_slope * share_10, upper_slope * share_10 - lower_slope * share_01]
 
         def pullback(cotangents: Tensor) -> Tensor:
-            return pull(cotangents[:, :, drawn.query] * slopes[:, None])
+            both = cotangents.new_zeros(*cotangents.shape[:2], 2 * drawn.queries)
+            both.index_add_(2, chosen, cotangents)
+            by_pair = sum(both[:, :, side::2][:, :, drawn.query] * slope[:, None] for side, slope in enumerate(slopes))
+            assert isinstance(by_pair, Tensor)
+            return pull(by_pair)
 
-        return values, pullback
+        return self._select(sides, chosen), pullback
 
     def rates(self, points: Tensor, index: Index) -> Tensor:
-        drawn, margins, _, more, less = self._sides(points, index)
-        errors = zero_one(margins)
-        return drawn.means(errors, more) - drawn.means(errors, less) - self.epsilon
+        queries, chosen = self._queries(points, index)
+        drawn, margins, _ = pair_margins(self.scores, self.pairs, points, queries)
+        rate_01, rate_10 = (drawn.means(zero_one(margins), cell) for cell in _cells(drawn, margins.dtype))
+        return self._select([rate_01 - rate_10, rate_10 - rate_01], chosen)
 
-    def _sides(self, points: Tensor, index: Index) -> tuple[Drawn, Tensor, Pullback, Tensor, Tensor]:
-        """Return pairs, their margins, and which pairs count for the rate to be small and for the other one."""
+    def _queries(self, points: Tensor, index: Index) -> tuple[Index, Tensor]:
+        """Return the queries, each once, and for every constraint its position among their pairs of constraints."""
         numbers = torch.arange(self.count, device=points.device)[index]
-        drawn, margins, pull = pair_margins(self.scores, self.pairs, points, numbers // 2)
-        side = (numbers % 2)[drawn.query]
-        is_01, is_10 = drawn.cell == _CELL_01, drawn.cell == _CELL_10
-        more = torch.where(side == 0, is_01, is_10).to(margins.dtype)
-        less = torch.where(side == 0, is_10, is_01).to(margins.dtype)
-        return drawn, margins, pull, more, less
+        if isinstance(index, slice) and index == slice(None):
+            return index, numbers
+        queries, position = torch.unique(numbers // 2, return_inverse=True)
+        return queries, 2 * position + numbers % 2
+
+    def _select(self, sides: list[Tensor], chosen: Tensor) -> Tensor:
+        return torch.stack(sides, dim=-1).flatten(start_dim=1)[:, chosen] - self.epsilon
+
+
+def _cells(drawn: Drawn, dtype: torch.dtype) -> list[Tensor]:
+    """Return which pairs are of the two kinds across groups."""
+    return [(drawn.cell == cell).to(dtype) for cell in (_CELL_01, _CELL_10)]
 
 
 def pair_margins(scores: Losses, pairs: QueryPairs, points: Tensor, index: Index) -> tuple[Drawn, Tensor, Pullback]:
@@ -154,8 +171,7 @@ class RankingFairness(Problem):
         drawn = pairs.everything
         errors = zero_one(scores[drawn.better] - scores[drawn.worse])[None]
         by_query = drawn.means(errors)[0]
-        cells = [(drawn.cell == cell).to(errors.dtype) for cell in (_CELL_01, _CELL_10)]
-        rate_01, rate_10 = (drawn.means(errors, cell)[0] for cell in cells)
+        rate_01, rate_10 = (drawn.means(errors, cell)[0] for cell in _cells(drawn, errors.dtype))
         violations = (rate_01 - rate_10).abs() - self.config.epsilon
         p95, p99 = torch.quantile(violations, violations.new_tensor([0.95, 0.99])).tolist()
         extra = {
