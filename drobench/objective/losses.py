@@ -117,6 +117,11 @@ class Losses(ABC):
         values, pullback = self.linearize(points, index)
         return values, difference_of(pullback)
 
+    def mean_gradient_difference(self, points: Tensor, index: Index) -> Tensor:
+        """Return the mean gradient over the rows at the first of two points less that at the second, `(d,)`."""
+        values, pullback = self.linearize_difference(points, index)
+        return pullback(torch.ones_like(values)[:, None], 1.0 / max(values.shape[1], 1))[0]
+
     def values(self, point: Tensor) -> Tensor:
         """Return the losses of all samples at one point, of shape `(samples,)`."""
         return self.linearize(point[None], slice(None))[0][0]
@@ -166,10 +171,17 @@ class RememberedMargins:
 
     def __init__(self) -> None:
         self.known: list[tuple[Tensor, Tensor]] = []
+        self.last_asked: Tensor | None = None
+        self.last_version = -1
+        self.last_margins: Tensor | None = None
 
     def at(self, points: Tensor, rows: Tensor) -> Tensor:
         """Return the margins `(k, rows)` at `points`."""
-        return torch.stack([self._one(point, rows) for point in points])
+        # The very same tensor, unchanged since: objective and constraints are asked one after the other.
+        if points is not self.last_asked or points._version != self.last_version or self.last_margins is None:
+            self.last_margins = torch.stack([self._one(point, rows) for point in points])
+            self.last_asked, self.last_version = points, points._version
+        return self.last_margins
 
     def _one(self, point: Tensor, rows: Tensor) -> Tensor:
         for seen, margins in self.known:
@@ -231,6 +243,11 @@ class LinearMarginLosses(Losses):
             return torch.addmm(points[0], here.sub_(there), rows, beta=0, alpha=factor)
 
         return values, difference
+
+    def mean_gradient_difference(self, points: Tensor, index: Index) -> Tensor:
+        rows, margins = self._margins(points, index)
+        here, there = self.loss.of_margin(margins)[1].unbind()
+        return torch.addmv(points[0], rows.T, here - there, beta=0, alpha=1.0 / max(rows.shape[0], 1))
 
 
 class LinearScoreLosses(Losses):

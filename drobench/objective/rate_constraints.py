@@ -22,7 +22,7 @@ from drobench.objective.losses import LogisticLoss, Losses, Pullback, PullbackDi
 from drobench.objective.sampling import Index
 
 _LOGISTIC = LogisticLoss()
-# 64 MB in double precision.
+# Above 64 MB in double precision the weights of the drawn groups are worked out for each draw.
 _LARGEST_KEPT = 8_000_000
 
 
@@ -127,7 +127,7 @@ class RateConstraints(Constraints):
         self.convex = self.surrogate.convex and margins.convex
         self.features = features
         self.which = which
-        self.all_weights: Tensor | None = None
+        self.weights: Tensor | None = None
         self.merged = merged
         self.count = features.shape[0]
         self.dimension = margins.dimension
@@ -174,15 +174,12 @@ class RateConstraints(Constraints):
         return difference.clamp(min=0.0), (-difference).clamp(min=0.0)
 
     def _shared(self, groups: Index) -> Tensor:
-        """Return a row of weights for each group, its members sharing the weight 1; all groups are worked out once."""
-        if not isinstance(groups, slice) or groups != slice(None):
+        """Return a row of weights for each group, its members sharing the weight 1."""
+        if self.weights is None and self.members.numel() <= _LARGEST_KEPT:
+            self.weights = self.members.to(self.shares.dtype) * self.shares[:, None]
+        if self.weights is None:
             return self.members[groups].to(self.shares.dtype) * self.shares[groups][:, None]
-        if self.all_weights is None:
-            weights = self.members.to(self.shares.dtype) * self.shares[:, None]
-            if weights.numel() > _LARGEST_KEPT:
-                return weights
-            self.all_weights = weights
-        return self.all_weights
+        return self.weights[groups] if isinstance(groups, slice) else self.weights.index_select(0, groups)
 
     def _groups(self, index: Index) -> tuple[Index, Callable[[Tensor], Tensor]]:
         """Return the groups to evaluate for the constraints, and how cotangents of the latter add up on the former."""

@@ -99,8 +99,7 @@ class SmoothedConstraints(Composite):
         gradient = None
         if self.has_losses:
             assert rows.samples is not None
-            losses, pull_losses = self.losses.linearize_difference(points, rows.samples)
-            gradient = pull_losses(torch.ones_like(losses)[:, None], 1.0 / max(losses.shape[1], 1))[0]
+            gradient = self.losses.mean_gradient_difference(points, rows.samples)
         sampled, pull_sampled = self.form.constraints.surrogates_difference(points, rows.constraints)
         factor, terms = self._weighting(sampled.shape[1], rows)
         parts: list[tuple[Tensor, PullbackDifference, float]] = [(sampled, pull_sampled, factor)]
@@ -124,7 +123,7 @@ class SmoothedConstraints(Composite):
         if terms != self.terms:
             # The floor is one of the true mean, whatever rule the estimates follow.
             floor = floor * (terms / self.terms)
-        floor = floor + (-shift / self.gamma).exp() / self.terms
+        floor = floor + math.exp(-float(shift) / self.gamma) / self.terms
         return Change(step[None], jacobian, gradient, floor[None], shift)
 
     def _weighting(self, evaluated: int, rows: Rows) -> tuple[float, int]:
@@ -136,15 +135,15 @@ class SmoothedConstraints(Composite):
         return drawn / max(evaluated, 1), drawn + self.cheap_constraints + 1
 
     def _shift(self, parts: list[Tensor], shift: Tensor | None) -> Tensor:
-        present = [values.max() for values in parts if values.numel()]
+        present = [float(values.max()) for values in parts if values.numel()]
         if not present:
             # More processes than drawn constraints: this one has nothing to say.
             return parts[0].new_zeros(()) if shift is None else shift
-        largest = torch.stack(present).max() * self.alpha
+        largest = self.alpha * max(present)
         if shift is None:
-            return largest.clamp(min=0.0)
-        too_large = bool(largest - shift > LARGEST_EXPONENT[shift.dtype] * self.gamma)
-        return largest if too_large else shift
+            return parts[0].new_tensor(max(largest, 0.0))
+        too_large = largest - float(shift) > LARGEST_EXPONENT[shift.dtype] * self.gamma
+        return parts[0].new_tensor(largest) if too_large else shift
 
     def rescale(self, inner: Tensor, old: Tensor, new: Tensor) -> Tensor:
         return inner * ((old - new) / self.gamma).exp()
