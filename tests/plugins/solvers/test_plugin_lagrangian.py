@@ -250,5 +250,5 @@ def test_problems_without_drawable_constraints_are_refused():
         run(Lagrangian(LagrangianConfig()), ConstrainedOracle(form, 0, start), start, 0)
     form = projection_problem(*SQUARE)
     form.constraints.cheap_count = 1
-    with pytest.raises(DrobenchError, match=r"HalfSpaces has 1 constraint\(s\) that are not drawn"):
+    with pytest.raises(DrobenchError, match=r"The problem has 1 constraint\(s\) that are not drawn"):
         run(Lagrangian(LagrangianConfig()), ConstrainedOracle(form, 0, start), start, 0)
