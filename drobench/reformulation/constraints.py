@@ -22,6 +22,7 @@ from drobench.objective.losses import Pullback, PullbackDifference, difference_o
 from drobench.objective.outer_functions import ScaledLog
 from drobench.objective.sampling import Index
 from drobench.reformulation.divergence import LARGEST_EXPONENT
+from drobench.reformulation.projection import project_on
 from drobench.reformulation.reformulation import Reformulation, ReformulationConfig
 
 _DEFAULT_ALPHA = 2.0
@@ -156,7 +157,11 @@ class SmoothedConstraints(Composite):
 
 
 class ConstraintsToComposite(Reformulation):
-    """Smoothed penalty over the same variables, with widths that shrink on the way."""
+    """Smoothed penalty over the same variables, with widths that shrink on the way.
+
+    A solution is scored as it is, unless `projection` asks for the nearest point that satisfies the surrogates
+    (`euclidean`, for convex ones, or `conic`) or for steps towards such a point (`polyak`, which promises nothing).
+    """
 
     name = "smoothed_constraints"
     produces = Composite
@@ -168,7 +173,12 @@ class ConstraintsToComposite(Reformulation):
     def apply(self, form: Constrained, options: ReformulationConfig) -> Composite:
         alpha = options.alpha or form.penalty or _DEFAULT_ALPHA
         gamma = options.width(self.default_widths[-1])
+        self.constraints, self.projection = form.constraints, options.projection
+        self.projects = options.projection in ("euclidean", "conic", "polyak")
         return SmoothedConstraints(form, alpha, gamma, biased_extra_term=options.biased_extra_term)
+
+    def recover(self, point: Tensor) -> Tensor:
+        return project_on(self.constraints, point, self.projection) if self.projects else point
 
 
 class CentredConstraints(Constraints):

@@ -25,9 +25,11 @@ class ProjectionError(DrobenchError):
 
 
 def project_on(constraints: Constraints, point: Tensor, method: str) -> Tensor:
-    """Return the feasible point nearest to `point`, by the method named."""
+    """Return the feasible point nearest to `point`, or with `polyak` a nearly feasible one, by the method named."""
     if method == "conic":
         return constraints.project_conic(point)
+    if method == "polyak":
+        return restore_by_polyak(constraints, point)
     return project_euclidean(constraints, point)
 
 

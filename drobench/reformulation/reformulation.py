@@ -28,12 +28,13 @@ class ReformulationConfig:
     """For constrained problems, not for `literal`: average the constraint that is always zero in with the drawn ones,
     as a released script does, which is biased."""
     projection: str = "restoration"
-    """How a solution is made feasible at the end: `restoration`, `euclidean`, `conic` or `none`."""
+    """How a solution is made feasible at the end: `restoration` (where a closed form is known: Wasserstein problems),
+    `euclidean`, `conic`, `polyak` or `none`."""
 
     def __post_init__(self) -> None:
         require_positive(self, "alpha", "gamma", "stage_passes")
         require_one_of(self, "wasserstein", ("reduced", "literal"))
-        require_one_of(self, "projection", ("restoration", "euclidean", "conic", "none"))
+        require_one_of(self, "projection", ("restoration", "euclidean", "conic", "polyak", "none"))
         if self.continuation is not None and (not self.continuation or min(self.continuation) <= 0):
             raise SettingError(
                 f"ReformulationConfig.continuation must list widths above 0; found {self.continuation}. "

@@ -91,7 +91,7 @@ class WassersteinToComposite(Reformulation):
         return lifted
 
     def recover(self, point: Tensor) -> Tensor:
-        if self.options.wasserstein == "literal" and self.options.projection in ("euclidean", "conic"):
+        if self.options.wasserstein == "literal" and self.options.projection in ("euclidean", "conic", "polyak"):
             point = project_on(self.literal.constraints, point, self.options.projection)
         return point[: self.form.dimension]
 

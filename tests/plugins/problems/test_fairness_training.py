@@ -192,3 +192,25 @@ def test_the_same_seed_is_the_same_run(make):
     first, again, other = (run(solver, form, start, epochs=3, seed=seed)[1] for seed in (1, 1, 2))
     assert all(torch.equal(one, two) for one, two in zip(first, again, strict=True))
     assert not torch.equal(first[-1], other[-1])
+
+
+@pytest.mark.parametrize(("projection", "tolerance"), [("euclidean", 1e-8), ("polyak", 1e-3)])
+def test_a_projection_at_the_end_satisfies_the_surrogates(projection, tolerance):
+    """Hinge surrogates of a linear model are convex, so that the nearest point exists and is found."""
+    problem = noisy(ModelConfig(), surrogate="hinge", epsilon=1.0)
+    route = find_route(problem.form, (Composite,), ReformulationConfig(gamma=0.1, projection=projection))
+    assert route.projects
+    point = torch.tensor([3.0, -1.0, 0.5, 0.5, 1.0, -1.0, 1.0, -2.0], dtype=torch.float64)
+    assert float(problem.form.constraints.surrogates(point[None], slice(None))[0].max()) > 0.1
+    found = route.recover(point)
+    assert float(problem.form.constraints.surrogates(found[None], slice(None))[0].max()) <= tolerance
+    assert 0.0 < float((found - point).norm()) < float(point.norm())
+
+
+@pytest.mark.parametrize("projection", ["restoration", "none"])
+def test_without_a_projection_a_solution_is_scored_as_it_is(projection):
+    problem = noisy(ModelConfig())
+    route = find_route(problem.form, (Composite,), ReformulationConfig(gamma=0.1, projection=projection))
+    point = torch.ones(problem.form.dimension, dtype=torch.float64)
+    assert not route.projects
+    assert route.recover(point) is point
