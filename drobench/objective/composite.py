@@ -20,6 +20,10 @@ from drobench.objective.outer_functions import NoOuter, OuterFunction
 from drobench.objective.regularizers import Regularizer
 from drobench.objective.sampling import Index
 
+# exp overflows at 88 in float32 and at 709 in float64; sums and products of the results need room above.
+LARGEST_EXPONENT = {torch.float32: 60.0, torch.float64: 500.0}
+LARGEST_POWER = {dtype: math.exp(exponent) for dtype, exponent in LARGEST_EXPONENT.items()}
+
 
 class Rows(NamedTuple):
     """A draw from the two index sets; `None` where an index set is absent.
@@ -54,16 +58,20 @@ class Estimate(NamedTuple):
 
 
 class Change(NamedTuple):
-    """By how much the means over some rows differ between two points."""
+    """By how much the means over some rows differ between two points.
 
-    inner_value: Tensor
-    """`(p,)`."""
+    The few inner values are plain numbers: they are looked at in every step, and a tensor operation on one number costs
+    more than a look.
+    """
+
+    inner_value: list[float]
+    """`p` numbers."""
     inner_jacobian: Tensor
     """`(p, d)`."""
     loss_gradient: Tensor | None
     """`(d,)`; `None` without `h`."""
-    inner_floor: Tensor
-    """`(p,)`, as in `Estimate`, at the first of the points."""
+    inner_floor: list[float]
+    """`p` numbers, as in `Estimate`, at the first of the points."""
     shift: Tensor
 
 
@@ -95,10 +103,10 @@ class Composite(ABC):
         """Return the means over `rows` at the first of two points less those at the second."""
         estimate = self.estimate(points, rows, shift)
         return Change(
-            estimate.inner_value[0] - estimate.inner_value[1],
+            (estimate.inner_value[0] - estimate.inner_value[1]).tolist(),
             estimate.inner_jacobian[0] - estimate.inner_jacobian[1],
             estimate.loss_gradient[0] - estimate.loss_gradient[1] if self.has_losses else None,
-            estimate.inner_floor[0],
+            estimate.inner_floor[0].tolist(),
             estimate.shift,
         )
 
@@ -160,6 +168,10 @@ class LossTransform(ABC):
     def apply(self, losses: Tensor, shift: Tensor | None) -> LossTerms:
         """Return the terms for losses `(k, rows)`."""
 
+    def safe_shift(self, losses: Tensor, shift: Tensor | None) -> Tensor | None:
+        """Return `shift`, or a higher one where the terms at `shift` might overflow; for `None`, a good one."""
+        return shift
+
     def rescale(self, inner: Tensor, old: Tensor, new: Tensor) -> Tensor:
         """See `Composite.rescale`."""
         return inner
@@ -195,7 +207,8 @@ class LossComposite(Composite):
         index = rows.samples
         assert index is not None
         values, pullback = self.losses.linearize(points, index)
-        return self._means(self.transform.apply(values, shift), points, rows, pullback, values.shape[1])
+        terms = self.transform.apply(values, self.transform.safe_shift(values, shift))
+        return self._means(terms, points, rows, pullback, values.shape[1])
 
     def _means(self, terms: LossTerms, points: Tensor, rows: Rows, pullback: Pullback, count: int) -> Estimate:
         scale = 1.0 / max(count, 1)
@@ -212,17 +225,31 @@ class LossComposite(Composite):
         """One pullback of differences, half the work of two pullbacks."""
         assert rows.samples is not None
         values, pullback = self.losses.linearize_difference(points, rows.samples)
-        return self._change(self.transform.apply(values, shift), points, rows, pullback, values.shape[1])
+        terms = self.transform.apply(values, shift)
+        totals = _totals(terms)
+        # Seen from the sums, which are needed anyway; looking at all terms beforehand would cost more.
+        if self.uses_shift and not max(max(total) for total in totals) <= LARGEST_POWER[values.dtype]:
+            terms = self.transform.apply(values, self.transform.safe_shift(values, shift))
+            totals = _totals(terms)
+        return self._change(terms, totals, points, rows, pullback, values.shape[1])
 
-    def _change(self, terms: LossTerms, points: Tensor, rows: Rows, pullback: PullbackDifference, count: int) -> Change:
+    def _change(
+        self,
+        terms: LossTerms,
+        totals: list[list[float]],
+        points: Tensor,
+        rows: Rows,
+        pullback: PullbackDifference,
+        count: int,
+    ) -> Change:
         scale = 1.0 / max(count, 1)
-        if terms.inner is None or terms.inner_slope is None:
-            value = floor = points.new_empty(0)
+        here, there = totals
+        value = [scale * (first - second) for first, second in zip(here, there, strict=True)]
+        floor = [scale * rows.covered * first if terms.inner_is_positive else -math.inf for first in here]
+        if terms.inner_slope is None:
             jacobian = points.new_empty(0, self.dimension)
         else:
-            here, there = terms.inner.sum(dim=-1).mul_(scale).unbind()
-            value, jacobian = here - there, pullback(terms.inner_slope, scale * terms.slope_scale)
-            floor = here * rows.covered if terms.inner_is_positive else torch.full_like(here, -torch.inf)
+            jacobian = pullback(terms.inner_slope, scale * terms.slope_scale)
         gradient = None if terms.loss_slope is None else pullback(terms.loss_slope[:, None], scale)[0]
         return Change(value, jacobian, gradient, floor, terms.shift)
 
@@ -315,7 +342,7 @@ class LiftedComposite(LossComposite):
         parameters, duals = points[:, : self.losses.dimension], points[:, self.losses.dimension :]
         values, pullback = self.losses.linearize_difference(parameters, rows.samples)
         found = self.lifted.apply(values, duals, shift)
-        change = self._change(found.terms, parameters, rows, pullback, values.shape[1])
+        change = self._change(found.terms, _totals(found.terms), parameters, rows, pullback, values.shape[1])
         scale = 1.0 / max(values.shape[1], 1)
         if found.inner_dual_slope is not None:
             by_duals = _difference(found.inner_dual_slope.sum(dim=-1)).mul_(scale)
@@ -333,6 +360,14 @@ class LiftedComposite(LossComposite):
 
     def best_shift(self, value: Tensor, shift: Tensor) -> Tensor:
         return self.lifted.best_shift(value, shift)
+
+
+def _totals(terms: LossTerms) -> list[list[float]]:
+    """Return the sums of the inner terms at two points."""
+    if terms.inner is None:
+        return [[], []]
+    totals: list[list[float]] = terms.inner.sum(dim=-1).tolist()
+    return totals
 
 
 def _difference(pair: Tensor) -> Tensor:

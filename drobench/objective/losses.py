@@ -202,6 +202,8 @@ class LinearMarginLosses(Losses):
     def __init__(self, rows: Tensor, signs: Tensor, loss: MarginLoss) -> None:
         self.signed_rows = rows * signs[:, None]
         self.remembered = RememberedMargins()
+        # The summand that `addmm` wants and, with beta = 0, does not look at.
+        self.ignored = rows.new_zeros(rows.shape[1])
         self.loss = loss
         self.samples, self.dimension = rows.shape
         self.convex = loss.convex
@@ -240,14 +242,14 @@ class LinearMarginLosses(Losses):
         def difference(cotangents: Tensor, factor: float) -> Tensor:
             # The rows are the same at both points: one product with the difference of the weights.
             here, there = (cotangents * slopes[:, None]).unbind()
-            return torch.addmm(points[0], here.sub_(there), rows, beta=0, alpha=factor)
+            return torch.addmm(self.ignored, here.sub_(there), rows, beta=0, alpha=factor)
 
         return values, difference
 
     def mean_gradient_difference(self, points: Tensor, index: Index) -> Tensor:
         rows, margins = self._margins(points, index)
         here, there = self.loss.of_margin(margins)[1].unbind()
-        return torch.addmv(points[0], rows.T, here - there, beta=0, alpha=1.0 / max(rows.shape[0], 1))
+        return torch.addmv(self.ignored, rows.T, here - there, beta=0, alpha=1.0 / max(rows.shape[0], 1))
 
 
 class LinearScoreLosses(Losses):

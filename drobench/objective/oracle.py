@@ -6,7 +6,7 @@ point, whatever is computed there; calls on samples and checks of constraints ar
 
 import math
 from abc import ABC
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
@@ -192,14 +192,13 @@ class CompositeOracle(Oracle):
             inner_value = inner_value.clamp(min=smallest)
         return inner_value if floor is None else torch.maximum(inner_value, floor)
 
-    def admits(self, inner_value: Tensor, rows: Rows, shift: Tensor, floor: Tensor) -> bool:
+    def admits(self, inner_value: Tensor, rows: Rows, shift: Tensor, floors: Sequence[float]) -> bool:
         """Tell whether an inner value is finite and not below what is known of it.
 
-        `floor` is the estimate's own lower bound. Over the full set it is the exact mean, of which a recursion may fall
-        short by its rounding, so that only half of it is insisted on.
+        `floors` are the rows' own lower bounds. Over the full set they are the exact mean, of which a recursion may
+        fall short by its rounding, so that only half of it is insisted on.
         """
-        # One look at two small tensors: every further tensor operation would cost more than all of this.
-        values, floors = inner_value.tolist(), floor.tolist()
+        values = inner_value.tolist()
         if rows.covered == 1.0:
             smallest, share = None, 0.5
         else:

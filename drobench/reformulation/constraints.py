@@ -16,12 +16,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from drobench.objective.composite import Change, Composite, Estimate, Rows
+from drobench.objective.composite import LARGEST_EXPONENT, Change, Composite, Estimate, Rows
 from drobench.objective.forms import Constrained, Constraints
 from drobench.objective.losses import Pullback, PullbackDifference, difference_of
 from drobench.objective.outer_functions import ScaledLog
 from drobench.objective.sampling import Index
-from drobench.reformulation.divergence import LARGEST_EXPONENT
 from drobench.reformulation.projection import project_on
 from drobench.reformulation.reformulation import Reformulation, ReformulationConfig
 
@@ -108,24 +107,18 @@ class SmoothedConstraints(Composite):
             cheap, pull_cheap = self.form.constraints.cheap(points)
             parts.append((cheap, difference_of(pull_cheap), 1.0))
         shift = self._shift([values for values, _, _ in parts], shift)
-        step = floor = jacobian = None
-        for values, pullback, weight in parts:
+        step, floor, jacobian = 0.0, math.exp(-float(shift) / self.gamma) / self.terms, None
+        for position, (values, pullback, weight) in enumerate(parts):
             powers = torch.sub(self.alpha * values, shift).mul_(1.0 / self.gamma).exp_()
-            here, there = powers.sum(dim=-1).mul_(weight / terms).unbind()
+            here, there = powers.sum(dim=-1).tolist()
+            step += weight / terms * (here - there)
+            # Of the sampled constraints only the drawn ones are known; the others can only add. The floor is one of the
+            # true mean, whatever rule the estimates follow.
+            floor += weight / self.terms * here * (rows.covered if position == 0 else 1.0)
             slope = pullback(powers[:, None], weight * self.alpha / (self.gamma * terms))
-            if step is None or floor is None or jacobian is None:
-                # Of the sampled constraints only the drawn ones are known; the others can only add.
-                step, floor, jacobian = here - there, here * rows.covered, slope
-            else:
-                step, floor, jacobian = step + here - there, floor + here, jacobian + slope
-        assert step is not None
-        assert floor is not None
+            jacobian = slope if jacobian is None else jacobian + slope
         assert jacobian is not None
-        if terms != self.terms:
-            # The floor is one of the true mean, whatever rule the estimates follow.
-            floor = floor * (terms / self.terms)
-        floor = floor + math.exp(-float(shift) / self.gamma) / self.terms
-        return Change(step[None], jacobian, gradient, floor[None], shift)
+        return Change([step], jacobian, gradient, [floor], shift)
 
     def _weighting(self, evaluated: int, rows: Rows) -> tuple[float, int]:
         """Return what multiplies the sum over the `evaluated` constraints, and the number of terms to divide by."""

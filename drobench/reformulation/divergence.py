@@ -30,6 +30,7 @@ from drobench.objective.ambiguity_sets import (
     KLPenalty,
 )
 from drobench.objective.composite import (
+    LARGEST_EXPONENT,
     Composite,
     DualTerms,
     DualTransform,
@@ -43,9 +44,6 @@ from drobench.objective.losses import Losses, smooth_hinge
 from drobench.objective.outer_functions import NegativeSquare, NoOuter, Perspective, ScaledLog, SmoothedRoot
 from drobench.objective.regularizers import Affine, Blocks, Box, Regularizer, Zero
 from drobench.reformulation.reformulation import Reformulation, ReformulationConfig
-
-# exp overflows at 88 in float32 and at 709 in float64; sums and products of the results need room above.
-LARGEST_EXPONENT = {torch.float32: 60.0, torch.float64: 500.0}
 
 
 class ExponentialTilt(LossTransform):
@@ -61,13 +59,17 @@ class ExponentialTilt(LossTransform):
     def apply(self, losses: Tensor, shift: Tensor | None) -> LossTerms:
         if shift is None:
             shift = self.best_shift(losses[0])
-        exponents = torch.sub(losses, shift).mul_(1.0 / self.gamma)
-        # An empty part of a draw (more processes than rows) has no largest element.
-        if losses.shape[1] and float(largest := exponents.max()) > LARGEST_EXPONENT[losses.dtype]:
-            shift = shift + self.gamma * largest
-            exponents = exponents - largest
-        inner = exponents.exp_()[:, None]
+        inner = torch.sub(losses, shift).mul_(1.0 / self.gamma).exp_()[:, None]
         return LossTerms(inner, inner, None, None, shift, inner_is_positive=True, slope_scale=1.0 / self.gamma)
+
+    def safe_shift(self, losses: Tensor, shift: Tensor | None) -> Tensor | None:
+        if shift is None:
+            shift = self.best_shift(losses[0])
+        # An empty part of a draw (more processes than rows) has no largest element.
+        if losses.shape[1] == 0:
+            return shift
+        largest = losses.max()
+        return largest if float(largest - shift) > self.gamma * LARGEST_EXPONENT[losses.dtype] else shift
 
     def best_shift(self, losses: Tensor) -> Tensor:
         """Return the shift at which the mean of `g` over these losses is exactly one."""

@@ -70,7 +70,7 @@ def advance(
     local = oracle.change(torch.stack([point, previous]), rows, estimates.shift)
     change = _pooled_change(oracle, communicator, rows, local, estimates.shift)
     moved = Estimates(
-        oracle.rescale(estimates.inner_value, estimates.shift, change.shift) + change.inner_value,
+        _moved(oracle.rescale(estimates.inner_value, estimates.shift, change.shift), change.inner_value),
         oracle.rescale(estimates.inner_jacobian, estimates.shift, change.shift) + change.inner_jacobian,
         estimates.loss_value,
         estimates.loss_gradient if change.loss_gradient is None else estimates.loss_gradient + change.loss_gradient,
@@ -103,12 +103,14 @@ def _pooled_change(
     if communicator.world_size == 1:
         return local
 
+    like = local.inner_jacobian
+
     def pooled(change: Change, extra: list[Tensor]) -> tuple[Change, list[Tensor]]:
-        inner = [change.inner_value, change.inner_jacobian, change.inner_floor]
+        inner = [like.new_tensor(change.inner_value), change.inner_jacobian, like.new_tensor(change.inner_floor)]
         losses = [] if change.loss_gradient is None else [change.loss_gradient]
         value, jacobian, floor, *rest = _pool(oracle, communicator, rows, inner, losses + extra)
         gradient = rest.pop(0) if losses else None
-        return Change(value, jacobian, gradient, floor, change.shift), rest
+        return Change(value.tolist(), jacobian, gradient, floor.tolist(), change.shift), rest
 
     if not oracle.uses_shift:
         return pooled(local, [])[0]
@@ -119,9 +121,14 @@ def _pooled_change(
     agreed = communicator.maximum(local.shift)
     value, jacobian, floor = (
         oracle.rescale(part, local.shift, agreed)
-        for part in (local.inner_value, local.inner_jacobian, local.inner_floor)
+        for part in (like.new_tensor(local.inner_value), local.inner_jacobian, like.new_tensor(local.inner_floor))
     )
-    return pooled(Change(value, jacobian, local.loss_gradient, floor, agreed), [])[0]
+    return pooled(Change(value.tolist(), jacobian, local.loss_gradient, floor.tolist(), agreed), [])[0]
+
+
+def _moved(inner_value: Tensor, step: list[float]) -> Tensor:
+    """Return the inner value after a step; most problems have just one."""
+    return inner_value + step[0] if len(step) == 1 else inner_value + inner_value.new_tensor(step)
 
 
 def _pool(

@@ -174,7 +174,8 @@ class TestShift:
         gamma, limit = 0.5, LIMITS[dtype]
         losses = torch.tensor([[gamma * (limit - 1.0), 0.1, 0.2]], dtype=dtype)
         shift = torch.zeros((), dtype=dtype)
-        terms = ExponentialTilt(gamma).apply(losses, shift)
+        tilt = ExponentialTilt(gamma)
+        terms = tilt.apply(losses, tilt.safe_shift(losses, shift))
         assert terms.shift is shift
         assert terms.inner.isfinite().all()
         assert float(terms.inner.max().double().log()) == pytest.approx(limit - 1.0, rel=1e-6)
@@ -185,7 +186,8 @@ class TestShift:
         gamma, limit = 0.5, LIMITS[dtype]
         largest = gamma * (limit + excess)
         losses = torch.tensor([[0.1, largest, 0.99 * largest]], dtype=dtype)
-        terms = ExponentialTilt(gamma).apply(losses, torch.zeros((), dtype=dtype))
+        tilt = ExponentialTilt(gamma)
+        terms = tilt.apply(losses, tilt.safe_shift(losses, torch.zeros((), dtype=dtype)))
         assert float(terms.shift) == pytest.approx(largest, rel=1e-6)
         assert terms.shift.dtype == dtype
         assert terms.inner.isfinite().all()
@@ -200,6 +202,16 @@ class TestShift:
             assert float(estimate.shift) > float(asked) + 1.0
             assert all(field.isfinite().all() for field in estimate)
 
+    def test_the_limit_holds_at_both_points_of_a_change(self, t20):
+        form = composite(t20, 1e-3)
+        points = torch.tensor([[0.0, 0.0, 0.0], [3.0, -3.0, 3.0]], dtype=torch.float64)
+        for order in (points, points.flip(0)):
+            asked = ZERO + float(form.value(points[0]))
+            change, expected = (kind.change(form, order, form.everything(), asked) for kind in (type(form), Composite))
+            assert float(change.shift) == float(expected.shift) > float(asked) + 1.0
+            assert change.inner_value == pytest.approx(expected.inner_value, rel=1e-12)
+            torch.testing.assert_close(change.inner_jacobian, expected.inner_jacobian, rtol=1e-12, atol=0)
+
     def test_a_raised_shift_gives_the_same_direction(self, t20, hat):
         form = composite(t20, 1e-3)
         far_below = ZERO - 1.0
@@ -211,7 +223,7 @@ class TestShift:
         gamma, tilt = 0.5, ExponentialTilt(0.5)
         # Just above our limit but below that of the number type: both can be calculated.
         losses = torch.tensor([[gamma * 520.0, gamma * 519.0]], dtype=torch.float64)
-        terms = tilt.apply(losses, ZERO)
+        terms = tilt.apply(losses, tilt.safe_shift(losses, ZERO))
         assert float(terms.shift) == pytest.approx(gamma * 520.0, rel=1e-15)
         direct = (losses / gamma).exp()[:, None]
         torch.testing.assert_close(tilt.rescale(terms.inner, terms.shift, ZERO), direct, rtol=1e-12, atol=0)
