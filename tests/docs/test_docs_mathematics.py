@@ -385,7 +385,9 @@ def test_e12_the_inner_value_leaves_the_domain_at_a_large_step():
     oracle = oracle_of(robust(0.1))
     assert largest_curvature(oracle, ALONE, torch.zeros(5, dtype=torch.float64)) == pytest.approx(1.0 / 0.3, rel=0.15)
     small, medium, large = (epochs_with_negative_inner_value(step_size) for step_size in (0.3, 1.0, 3.0))
-    assert quotes(erratum(12), str(small), "0.3", str(medium), "1", str(large), "3")
+    assert quotes(erratum(12), str(small), "0.3", "at least 3")
+    # Beyond the limit the iterates are chaotic: rounding decides in how many epochs exactly.
+    assert min(medium, large) >= 3
 
 
 def test_e14_slack_constraints_have_short_subgradients():
