@@ -38,6 +38,14 @@ class Rows(NamedTuple):
     constraint_share: float = 1.0
     covered: float = 0.0
     """Size of the whole draw over the size of the index set that `g` averages over; 1 is the exact full set."""
+    data: slice | None = None
+    """With several processes, the rows over which this one evaluates *all* drawn constraints, for sums over all rows to
+    be pooled before anything else is made of them; `None`: it evaluates its part of the constraints on all rows. The
+    share of the constraints is then that of these rows."""
+
+
+Total = Callable[[Tensor], Tensor]
+"""Sums a tensor over all processes."""
 
 
 class Estimate(NamedTuple):
@@ -94,10 +102,20 @@ class Composite(ABC):
     """A step size not to begin above, for smoothed kinks that a curvature estimate on a few rows may miss."""
     rescalable: bool = True
     """Whether estimates at one shift can be expressed at another."""
+    constraint_rows: int = 0
+    """Rows over which constraints sum, where such sums can be pooled over processes (`Rows.data`); 0: they cannot."""
 
     @abstractmethod
     def estimate(self, points: Tensor, rows: Rows, shift: Tensor | None) -> Estimate:
         """Return the means over `rows` at `points` `(k, d)`; `shift=None` chooses a good shift at the first point."""
+
+    def pooled_estimate(self, points: Tensor, rows: Rows, shift: Tensor | None, total: Total) -> Estimate:
+        """As `estimate` for `Rows.data`: values are those of all processes, slopes the part of this one's rows."""
+        raise DrobenchError(f"{type(self).__name__} has no sums over rows that processes could pool.")
+
+    def pooled_change(self, points: Tensor, rows: Rows, shift: Tensor, total: Total) -> Change:
+        """As `change` for `Rows.data`."""
+        raise DrobenchError(f"{type(self).__name__} has no sums over rows that processes could pool.")
 
     def change(self, points: Tensor, rows: Rows, shift: Tensor) -> Change:
         """Return the means over `rows` at the first of two points less those at the second."""

@@ -13,7 +13,7 @@ from torch import Tensor
 from drobench.errors import DrobenchError
 from drobench.objective.ambiguity_sets import AmbiguitySet
 from drobench.objective.composite import Composite, Rows
-from drobench.objective.losses import Losses, PullbackDifference, difference_of
+from drobench.objective.losses import Losses, Pullback, PullbackDifference, difference_of
 from drobench.objective.regularizers import Regularizer
 from drobench.objective.sampling import Index
 
@@ -130,6 +130,19 @@ class Constraints(ABC):
         """Return surrogate values at two points, `(2, rows)`, and the pullback at the first less that at the second."""
         values, pullback = self.surrogates(points, index)
         return values, difference_of(pullback)
+
+    rows: int = 0
+    """Rows that every surrogate is a sum over, where `partial_surrogates` can be asked for some of them; else 0."""
+    constant: float = 0.0
+    """What the sum over all rows lacks to be the surrogate."""
+
+    def partial_surrogates(self, points: Tensor, index: Index, part: slice) -> tuple[Tensor, Pullback]:
+        """Return the part of the surrogates that some rows make up, and its pullback.
+
+        With the parts of all rows, `surrogates = sum of partial values + constant`. Groups are divided by their whole
+        size, so that sums of parts, never means of parts, are what is added up.
+        """
+        raise DrobenchError(f"{type(self).__name__} is no sum over rows.")
 
     cheap_count: int = 0
     """Number of further constraints that cost next to nothing and are evaluated in every step."""

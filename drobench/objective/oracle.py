@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from drobench.errors import DrobenchError
-from drobench.objective.composite import Change, Composite, Estimate, Rows
+from drobench.objective.clients import Clients
+from drobench.objective.composite import Change, Composite, Estimate, Rows, Total
 from drobench.objective.forms import Constrained, FiniteSum, MinMax, Scored
 from drobench.objective.sampling import Index, index_length, sample_indices
 
@@ -62,6 +63,8 @@ class Oracle(ABC):
     dimension: int
     samples: int
     constraints: int
+    constraint_rows: int = 0
+    """Rows over which constraints are sums that can be pooled; 0: they are not, or cannot."""
     dtype: torch.dtype
     device: torch.device
 
@@ -108,13 +111,107 @@ class Oracle(ABC):
         first, last = self.shard.bounds(size)
         return indices[first:last].to(self.device), (last - first) / size, covered
 
+    def draw_by(
+        self,
+        clients: Clients,
+        samples: int | None = None,
+        constraints: int | None = None,
+        *,
+        replacement: bool = False,
+    ) -> tuple[Rows, ...]:
+        """Draw as `draw` does, each client from its own rows or its own part of the common stream.
+
+        Returns what the clients on this process have drawn: one part where all rows count alike, else one for each
+        weight that a row can have. Only the first part holds constraints.
+        """
+        first, last = self.shard.bounds(clients.count)
+        parts, covered = self._draw_samples(clients, samples, replacement, first, last)
+        drawn, share, data = None, 1.0, None
+        if self.constraints:
+            drawn, share, covered, data = self._draw_constraints(clients, constraints, replacement, first, last)
+        found = [Rows(index, None, weight, 0.0, covered) for index, weight in parts] or [Rows(None, covered=covered)]
+        found[0] = found[0]._replace(constraints=drawn, constraint_share=share, data=data)
+        return tuple(found)
+
+    def _draw_samples(
+        self, clients: Clients, size: int | None, replacement: bool, first: int, last: int
+    ) -> tuple[list[tuple[Index, float]], float]:
+        """Return the rows of the clients from `first` to `last` with their shares, and how much all clients covered."""
+        rows = self.samples
+        if rows == 0:
+            return [], 0.0
+        owned = clients.owned(rows)
+        if size is not None and not clients.local:
+            size = size * clients.count if clients.whole_batch else size
+            if size < rows:
+                return self._draw_part(clients, rows, size, replacement, first, last)
+        elif size is not None:
+            sizes = clients.batches(size, rows)
+            if any(owned[client + 1] - owned[client] > sizes[client] for client in range(clients.count)):
+                return self._draw_locally(owned, sizes, replacement, first, last)
+        return [(slice(owned[first], owned[last]), (owned[last] - owned[first]) / rows)], 1.0
+
+    def _draw_part(
+        self, clients: Clients, population: int, size: int, replacement: bool, first: int, last: int
+    ) -> tuple[list[tuple[Index, float]], float]:
+        """Draw from the stream that all share, and take the part of the clients from `first` to `last`."""
+        indices = sample_indices(self.generator, population, size, replacement)
+        cuts = clients.bounds(size)
+        part = indices[cuts[first] : cuts[last]].to(self.device)
+        return [(part, part.numel() / size)], (1 if replacement else size) / population
+
+    def _draw_locally(
+        self, owned: Sequence[int], sizes: Sequence[int], replacement: bool, first: int, last: int
+    ) -> tuple[list[tuple[Index, float]], float]:
+        """Draw from each client's own rows, with a stream that depends on the draw and the client alone."""
+        word = int(self.generator.integers(2**63))
+        together: dict[float, tuple[list[Tensor], int]] = {}
+        for client in range(first, last):
+            mine, size = owned[client + 1] - owned[client], sizes[client]
+            stream = np.random.Generator(np.random.Philox(key=np.array([word, client], dtype=np.uint64)))
+            indices = owned[client] + sample_indices(stream, mine, size, replacement and size < mine)
+            # Rows that count alike are evaluated together.
+            drawn, rows = together.get(mine / size, ([], 0))
+            together[mine / size] = ([*drawn, indices], rows + mine)
+        total = owned[-1]
+        parts = [(torch.cat(drawn).to(self.device), rows / total) for drawn, rows in together.values()]
+        covered = min(
+            (1 if replacement else size) / (owned[client + 1] - owned[client]) for client, size in enumerate(sizes)
+        )
+        return [*parts], covered
+
+    def _draw_constraints(
+        self, clients: Clients, size: int | None, replacement: bool, first: int, last: int
+    ) -> tuple[Index, float, float, slice | None]:
+        """Return constraints, their share, how much was covered, and the rows to evaluate them on."""
+        count = self.constraints
+        whole = size is None or size >= count
+        if clients.by_rows:
+            owned = clients.owned(self.constraint_rows)
+            data = slice(owned[first], owned[last])
+            share = (owned[last] - owned[first]) / self.constraint_rows
+            if whole:
+                return slice(None), share, 1.0, data
+            assert size is not None
+            indices = sample_indices(self.generator, count, size, replacement)
+            return indices.to(self.device), share, (1 if replacement else size) / count, data
+        if whole:
+            cuts = clients.bounds(count)
+            return slice(cuts[first], cuts[last]), (cuts[last] - cuts[first]) / count, 1.0, None
+        assert size is not None
+        (part,), covered = self._draw_part(clients, count, size, replacement, first, last)
+        return *part, covered, None
+
     def _count_samples(self, rows: Rows, points: int) -> int:
         calls = 0 if rows.samples is None else index_length(rows.samples, self.samples) * points
         self.counters.sample_calls += calls
         return calls
 
     def _count_constraints(self, rows: Rows, points: int) -> int:
-        checks = 0 if rows.constraints is None else index_length(rows.constraints, self.constraints) * points
+        if rows.constraints is None or (rows.data is not None and self.shard.rank > 0):
+            # Each check of a constraint on the rows of all processes is one check.
+            return 0
+        checks = index_length(rows.constraints, self.constraints) * points
         self.counters.constraint_checks += checks
         return checks
 
@@ -150,26 +247,32 @@ class CompositeOracle(Oracle):
         self.uses_shift = form.uses_shift
         self.rescalable = form.rescalable
         self.largest_step = form.largest_step
+        self.constraint_rows = form.constraint_rows
 
-    def estimate(self, points: Tensor, rows: Rows, shift: Tensor | None = None) -> Estimate:
+    def estimate(self, points: Tensor, rows: Rows, shift: Tensor | None = None, total: Total | None = None) -> Estimate:
         """Return value, Jacobian and gradient means over `rows` at `points` `(k, d)`, in one pass.
 
         `shift=None` chooses the shift. With a given shift the result may come back at a higher one, where the given
-        one would overflow: see `rescale`.
+        one would overflow: see `rescale`. For `Rows.data`, `total` sums over all processes.
         """
         self._count(rows, points.shape[0])
+        if rows.data is not None and total is not None:
+            return self._form.pooled_estimate(points, rows, shift, total)
         return self._form.estimate(points, rows, shift)
 
-    def change(self, points: Tensor, rows: Rows, shift: Tensor) -> Change:
+    def change(self, points: Tensor, rows: Rows, shift: Tensor, total: Total | None = None) -> Change:
         """Return the means over `rows` at the first of two points less those at the second; two calls a row."""
         self._count(rows, 2)
+        if rows.data is not None and total is not None:
+            return self._form.pooled_change(points, rows, shift, total)
         return self._form.change(points, rows, shift)
 
     def _count(self, rows: Rows, points: int) -> None:
         calls = self._count_samples(rows, points)
         checks = self._count_constraints(rows, points)
         # Every process evaluates the cheap constraints, of which the run as a whole needs one evaluation.
-        cheap = self._form.cheap_constraints * points if self.shard.rank == 0 else 0
+        leads = self.shard.rank == 0 and rows.constraints is not None
+        cheap = self._form.cheap_constraints * points if leads else 0
         self.counters.constraint_checks += cheap
         checks += cheap
         if self.outputs:

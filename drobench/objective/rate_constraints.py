@@ -130,24 +130,30 @@ class RateConstraints(Constraints):
         self.weights: Tensor | None = None
         self.merged = merged
         self.count = features.shape[0]
+        self.rows = members.shape[1]
+        self.constant = -epsilon
         self.dimension = margins.dimension
 
     def surrogates(self, points: Tensor, index: Index) -> tuple[Tensor, Pullback]:
-        margins, pull_margins = self.margins.linearize(points, slice(None))
-        values, by_margin = self._values(margins, index)
-        return values, lambda cotangents: pull_margins(by_margin(cotangents))
+        values, pullback = self.partial_surrogates(points, index, slice(None))
+        return values + self.constant, pullback
 
     def surrogates_difference(self, points: Tensor, index: Index) -> tuple[Tensor, PullbackDifference]:
         margins, pull_margins = self.margins.linearize_difference(points, slice(None))
-        values, by_margin = self._values(margins, index)
-        return values, lambda cotangents, factor: pull_margins(by_margin(cotangents), factor)
+        values, by_margin = self._values(margins, index, slice(None))
+        return values + self.constant, lambda cotangents, factor: pull_margins(by_margin(cotangents), factor)
 
-    def _values(self, margins: Tensor, index: Index) -> tuple[Tensor, Pullback]:
-        """Return the surrogates `(k, rows)`, and cotangents of the margins from cotangents of the surrogates."""
+    def partial_surrogates(self, points: Tensor, index: Index, part: slice) -> tuple[Tensor, Pullback]:
+        margins, pull_margins = self.margins.linearize(points, part)
+        values, by_margin = self._values(margins, index, part)
+        return values, lambda cotangents: pull_margins(by_margin(cotangents))
+
+    def _values(self, margins: Tensor, index: Index, part: slice) -> tuple[Tensor, Pullback]:
+        """Return what the margins of some rows add to the surrogates, and how cotangents get back to the margins."""
         (upper, upper_slope), (lower, lower_slope) = self.surrogate.both(margins)
         groups, spread = self._groups(index)
-        weights, rest = self._weights(groups)
-        values = upper @ weights.T - lower @ rest.T - self.epsilon
+        weights, rest = (of_rows[:, part] for of_rows in self._weights(groups))
+        values = upper @ weights.T - lower @ rest.T
 
         def by_margin(cotangents: Tensor) -> Tensor:
             gathered = spread(cotangents)

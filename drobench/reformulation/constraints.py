@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from drobench.objective.composite import LARGEST_EXPONENT, Change, Composite, Estimate, Rows
+from drobench.objective.composite import LARGEST_EXPONENT, Change, Composite, Estimate, Rows, Total
 from drobench.objective.forms import Constrained, Constraints
 from drobench.objective.losses import Pullback, PullbackDifference, difference_of
 from drobench.objective.outer_functions import ScaledLog
@@ -59,19 +59,47 @@ class SmoothedConstraints(Composite):
         self.has_losses = self.samples > 0
         self.regularizer = form.objective.regularizer
         self.terms = self.constraints + self.cheap_constraints + 1
+        self.constraint_rows = form.constraints.rows
         self.outer = PenaltyLog(gamma, self.terms)
 
     def estimate(self, points: Tensor, rows: Rows, shift: Tensor | None) -> Estimate:
+        if rows.constraints is None:
+            return self._losses_alone(points, rows, shift)
+        return self._estimate(points, rows, shift, *self.form.constraints.surrogates(points, rows.constraints))
+
+    def pooled_estimate(self, points: Tensor, rows: Rows, shift: Tensor | None, total: Total) -> Estimate:
+        return self._estimate(points, rows, shift, *self._pooled_surrogates(points, rows, total))
+
+    def _losses_alone(self, points: Tensor, rows: Rows, shift: Tensor | None) -> Estimate:
+        """Return the means of a further part of the samples, which has nothing to say about the constraints."""
+        assert rows.samples is not None
+        nothing = points.new_zeros(points.shape[0], 1)
+        loss_value, loss_gradient = self.losses.mean(points, rows.samples)
+        shift = points.new_zeros(()) if shift is None else shift
+        return Estimate(nothing, torch.zeros_like(points)[:, None], loss_value, loss_gradient, nothing, shift)
+
+    def _pooled_surrogates(self, points: Tensor, rows: Rows, total: Total) -> tuple[Tensor, Pullback]:
+        """Return the surrogates of all rows, and the pullback to this process's part of them.
+
+        The sums are pooled before the exponential: that of a mean is not the mean of the parts' exponentials.
+        """
+        assert rows.constraints is not None
+        assert rows.data is not None
+        partial, pullback = self.form.constraints.partial_surrogates(points, rows.constraints, rows.data)
+        return total(partial) + self.form.constraints.constant, pullback
+
+    def _estimate(
+        self, points: Tensor, rows: Rows, shift: Tensor | None, sampled: Tensor, pull_sampled: Pullback
+    ) -> Estimate:
         if rows.samples is not None and self.has_losses:
             loss_value, loss_gradient = self.losses.mean(points, rows.samples)
         else:
             loss_value, loss_gradient = points.new_zeros(points.shape[0]), torch.zeros_like(points)
-        assert rows.constraints is not None
-        sampled, pull_sampled = self.form.constraints.surrogates(points, rows.constraints)
         factor, terms = self._weighting(sampled.shape[1], rows)
         parts = [(sampled, pull_sampled, factor)]
         if self.cheap_constraints:
-            parts.append((*self.form.constraints.cheap(points), 1.0))
+            cheap, pull_cheap = self.form.constraints.cheap(points)
+            parts.append((cheap, self._shared(pull_cheap, rows), 1.0))
         shift = self._shift([values for values, _, _ in parts], shift)
         one = (-shift / self.gamma).exp()
         value = points.new_zeros(points.shape[0]) + one
@@ -95,17 +123,26 @@ class SmoothedConstraints(Composite):
 
     def change(self, points: Tensor, rows: Rows, shift: Tensor) -> Change:
         """As `estimate` at two points, with one pullback of differences for each of objective and constraints."""
-        assert rows.constraints is not None
+        if rows.constraints is None:
+            return super().change(points, rows, shift)
+        return self._change(points, rows, shift, *self.form.constraints.surrogates_difference(points, rows.constraints))
+
+    def pooled_change(self, points: Tensor, rows: Rows, shift: Tensor, total: Total) -> Change:
+        sampled, pullback = self._pooled_surrogates(points, rows, total)
+        return self._change(points, rows, shift, sampled, difference_of(pullback))
+
+    def _change(
+        self, points: Tensor, rows: Rows, shift: Tensor, sampled: Tensor, pull_sampled: PullbackDifference
+    ) -> Change:
         gradient = None
         if self.has_losses:
             assert rows.samples is not None
             gradient = self.losses.mean_gradient_difference(points, rows.samples)
-        sampled, pull_sampled = self.form.constraints.surrogates_difference(points, rows.constraints)
         factor, terms = self._weighting(sampled.shape[1], rows)
         parts: list[tuple[Tensor, PullbackDifference, float]] = [(sampled, pull_sampled, factor)]
         if self.cheap_constraints:
             cheap, pull_cheap = self.form.constraints.cheap(points)
-            parts.append((cheap, difference_of(pull_cheap), 1.0))
+            parts.append((cheap, difference_of(self._shared(pull_cheap, rows)), 1.0))
         shift = self._shift([values for values, _, _ in parts], shift)
         step, floor, jacobian = 0.0, math.exp(-float(shift) / self.gamma) / self.terms, None
         for position, (values, pullback, weight) in enumerate(parts):
@@ -120,12 +157,18 @@ class SmoothedConstraints(Composite):
         assert jacobian is not None
         return Change([step], jacobian, gradient, [floor], shift)
 
+    @staticmethod
+    def _shared(pullback: Pullback, rows: Rows) -> Pullback:
+        """Return this process's part of a pullback that every process computes alike."""
+        return pullback if rows.data is None else lambda cotangents: pullback(cotangents) * rows.constraint_share
+
     def _weighting(self, evaluated: int, rows: Rows) -> tuple[float, int]:
         """Return what multiplies the sum over the `evaluated` constraints, and the number of terms to divide by."""
         if not self.biased_extra_term:
             return self.constraints / max(evaluated, 1), self.terms
         # With several processes these are a part of the draw, and the parts' shares add up to the rule for all of it.
-        drawn = round(evaluated / rows.constraint_share) if evaluated else 0
+        share = rows.constraint_share if rows.data is None else 1.0
+        drawn = round(evaluated / share) if evaluated else 0
         return drawn / max(evaluated, 1), drawn + self.cheap_constraints + 1
 
     def _shift(self, parts: list[Tensor], shift: Tensor | None) -> Tensor:

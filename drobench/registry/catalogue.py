@@ -45,7 +45,7 @@ class UnknownName(DrobenchError):  # noqa: N818 - reads as what it says
 
 
 class NeedsNotMet(DrobenchError):  # noqa: N818 - reads as what it says
-    """A dataset lacks something the problem needs."""
+    """A combination makes no sense: the data lack what the problem needs, or the solver has no use for the trainer."""
 
 
 @dataclass(frozen=True)
@@ -118,6 +118,15 @@ class Catalogue:
             f"Problem {problem_name!r} needs {_listed(needs)}, but dataset {dataset_name!r} does not provide "
             f"{_listed(missing)}. {advice}"
         )
+
+    def check_processes(self, solver_name: str, processes: int) -> None:
+        """Raise `NeedsNotMet` where the solver has no use for several processes."""
+        reason = self.solver(solver_name).entry.one_process
+        if processes > 1 and reason:
+            raise NeedsNotMet(
+                f"Solver {solver_name!r} works on one process, and the trainer has {processes}: {reason}. "
+                "Use trainer=cpu or trainer=gpu."
+            )
 
     def _find(self, kind: str, name: str, known: Mapping[str, Registered[OneKind]]) -> Registered[OneKind]:
         if name in known:

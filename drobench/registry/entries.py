@@ -87,6 +87,7 @@ class SolverEntry(Entry):
         accepts: The forms it can work on, best first; the way from a problem's own form to one of them is found for it.
         exact: Whether it is an exact reference solver, whose value is used as the optimum.
         reconstructed: Whether the method was rebuilt because the original text was not at hand.
+        one_process: Why several processes make no sense for it; empty if they do.
     """
 
     kind: ClassVar[str] = "solver"
@@ -94,6 +95,7 @@ class SolverEntry(Entry):
     accepts: tuple[type, ...]
     exact: bool = False
     reconstructed: bool = False
+    one_process: str = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -103,6 +105,9 @@ class SolverEntry(Entry):
             and all(isinstance(form, type) for form in self.accepts),
             "accepts",
             "a tuple of at least one form class",
+        )
+        self._require(
+            self.one_process == "" or _is_one_line(self.one_process), "one_process", "a reason in one line, or empty"
         )
 
 

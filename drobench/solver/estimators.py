@@ -4,12 +4,14 @@
 `mean over S of [quantity(x_j) - quantity(x_{j-1})]` (SARAH / SPIDER). Both pool over processes with one fused exchange.
 """
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from drobench.objective.composite import Change, Rows
+from drobench.objective.composite import Change, Rows, Total
 from drobench.objective.oracle import CompositeOracle
 from drobench.solver.communicator import Communicator
 
@@ -29,25 +31,43 @@ class Estimates:
     shift: Tensor
 
 
-def refresh(oracle: CompositeOracle, communicator: Communicator, point: Tensor, rows: Rows) -> Estimates:
+Draw = Rows | Sequence[Rows]
+"""One part of a draw, or several whose rows count differently."""
+
+
+def refresh(oracle: CompositeOracle, communicator: Communicator, point: Tensor, rows: Draw) -> Estimates:
     """Measure the estimates at `point` on `rows`, at the shift that suits this point."""
     return sample(oracle, communicator, point, rows, None)
 
 
 def sample(
-    oracle: CompositeOracle, communicator: Communicator, point: Tensor, rows: Rows, shift: Tensor | None
+    oracle: CompositeOracle, communicator: Communicator, point: Tensor, rows: Draw, shift: Tensor | None
 ) -> Estimates:
     """Measure the estimates at `point` on `rows`, at `shift` or, where that would overflow, at a higher one."""
-    local = oracle.estimate(point[None], rows, shift)
-    value, jacobian, used = local.inner_value[0], local.inner_jacobian[0], local.shift
-    exchanged = communicator.world_size > 1 and oracle.uses_shift
-    if exchanged:
-        used = communicator.maximum(local.shift)
-        value, jacobian = oracle.at_shift(value, jacobian, local.shift, used)
-    value, jacobian, loss_value, loss_gradient = _pool(
-        oracle, communicator, rows, [value, jacobian], [local.loss_value[0], local.loss_gradient[0]]
-    )
-    if exchanged and shift is None:
+    parts = _parts(rows)
+    local = [oracle.estimate(point[None], part, shift, *_pooling(part, communicator)) for part in parts]
+    if _is_whole(parts, communicator):
+        (found,) = local
+        means = found.inner_value[0], found.inner_jacobian[0], found.loss_value[0], found.loss_gradient[0]
+        return Estimates(*means, found.shift)
+    used = local[0].shift
+    if oracle.uses_shift:
+        used = communicator.maximum(torch.stack([found.shift for found in local]).amax())
+    terms: list[list[tuple[Tensor, float]]] = [[], [], [], []]
+    for part, found in zip(parts, local, strict=True):
+        inner = found.inner_value[0], found.inner_jacobian[0]
+        value, jacobian = oracle.at_shift(*inner, found.shift, used) if oracle.uses_shift else inner
+        value_share, slope_share = _inner_shares(oracle, communicator, part)
+        terms[0].append((value, value_share))
+        terms[1].append((jacobian, slope_share))
+        terms[2].append((found.loss_value[0], part.sample_share))
+        terms[3].append((found.loss_gradient[0], part.sample_share))
+    if oracle.has_losses:
+        value, jacobian, loss_value, loss_gradient = _pool(communicator, terms)
+    else:
+        value, jacobian = _pool(communicator, terms[:2])
+        loss_value, loss_gradient = local[0].loss_value[0], local[0].loss_gradient[0]
+    if oracle.uses_shift and shift is None:
         # The highest of the parts' shifts kept the exchange in range; one process would have chosen this one.
         best = oracle.best_shift(value, used)
         (value, jacobian), used = oracle.at_shift(value, jacobian, used, best), best
@@ -60,15 +80,16 @@ def advance(
     communicator: Communicator,
     point: Tensor,
     previous: Tensor,
-    rows: Rows,
+    rows: Draw,
 ) -> tuple[Estimates, bool]:
     """Move the estimates from `previous` to `point` by an increment measured on `rows`.
 
     Returns the new estimates and whether they are sound: `False` means that the inner value left the range that the
     rows prove, or is not finite, and the estimates should be measured afresh.
     """
-    local = oracle.change(torch.stack([point, previous]), rows, estimates.shift)
-    change = _pooled_change(oracle, communicator, rows, local, estimates.shift)
+    parts, points = _parts(rows), torch.stack([point, previous])
+    local = [oracle.change(points, part, estimates.shift, *_pooling(part, communicator)) for part in parts]
+    change = _pooled_change(oracle, communicator, parts, local, estimates.shift)
     moved = Estimates(
         _moved(oracle.rescale(estimates.inner_value, estimates.shift, change.shift), change.inner_value),
         oracle.rescale(estimates.inner_jacobian, estimates.shift, change.shift) + change.inner_jacobian,
@@ -76,7 +97,7 @@ def advance(
         estimates.loss_gradient if change.loss_gradient is None else estimates.loss_gradient + change.loss_gradient,
         change.shift,
     )
-    sound = oracle.admits(moved.inner_value, rows, change.shift, change.inner_floor)
+    sound = oracle.admits(moved.inner_value, parts[0], change.shift, change.inner_floor)
     if sound and not oracle.rescalable:
         # No shift protects these exponentials within an epoch: the slopes may overflow before the values do.
         sound = bool((moved.inner_jacobian.sum() + moved.loss_gradient.sum()).isfinite())
@@ -97,33 +118,49 @@ def descend(point: Tensor, estimates: Estimates, oracle: CompositeOracle, step_s
 
 
 def _pooled_change(
-    oracle: CompositeOracle, communicator: Communicator, rows: Rows, local: Change, asked: Tensor
+    oracle: CompositeOracle, communicator: Communicator, parts: Sequence[Rows], local: Sequence[Change], asked: Tensor
 ) -> Change:
     """Return the change over the whole draw, at a shift that all processes agree on."""
-    if communicator.world_size == 1:
-        return local
+    if _is_whole(parts, communicator):
+        return local[0]
+    like = local[0].inner_jacobian
+    # Whether there are floors is a property of the form, and so the same everywhere.
+    floors = all(floor != -math.inf for change in local for floor in change.inner_floor)
 
-    like = local.inner_jacobian
-
-    def pooled(change: Change, extra: list[Tensor]) -> tuple[Change, list[Tensor]]:
-        inner = [like.new_tensor(change.inner_value), change.inner_jacobian, like.new_tensor(change.inner_floor)]
-        losses = [] if change.loss_gradient is None else [change.loss_gradient]
-        value, jacobian, floor, *rest = _pool(oracle, communicator, rows, inner, losses + extra)
-        gradient = rest.pop(0) if losses else None
-        return Change(value.tolist(), jacobian, gradient, floor.tolist(), change.shift), rest
+    def pooled(changes: Sequence[Change], shift: Tensor) -> Change:
+        terms: list[list[tuple[Tensor, float]]] = [[], [], [], []]
+        for part, change in zip(parts, changes, strict=True):
+            value_share, slope_share = _inner_shares(oracle, communicator, part)
+            terms[0].append((like.new_tensor(change.inner_value), value_share))
+            terms[1].append((change.inner_jacobian, slope_share))
+            if floors:
+                terms[2].append((like.new_tensor(change.inner_floor), value_share))
+            if change.loss_gradient is not None:
+                terms[3].append((change.loss_gradient, part.sample_share))
+        value, jacobian, *rest = _pool(communicator, [term for term in terms if term])
+        floor = rest.pop(0).tolist() if floors else local[0].inner_floor
+        return Change(value.tolist(), jacobian, rest.pop(0) if rest else None, floor, shift)
 
     if not oracle.uses_shift:
-        return pooled(local, [])[0]
-    change, (anyone_raised,) = pooled(local, [asked.new_tensor([float(local.shift is not asked)])])
-    if not bool(anyone_raised > 0):
-        return change._replace(shift=asked)
-    # Somewhere an exponential would have overflowed: agree on the highest shift and exchange once more.
-    agreed = communicator.maximum(local.shift)
+        return pooled(local, asked)
+    raised = any(change.shift is not asked for change in local)
+    # Infinity in the sum tells everybody that somewhere an exponential would have overflowed.
+    sent = [change._replace(inner_value=[math.inf] * len(change.inner_value)) for change in local] if raised else local
+    change = pooled(sent, asked)
+    if all(map(math.isfinite, change.inner_value)):
+        return change
+    # All agree on the highest shift and exchange once more.
+    agreed = communicator.maximum(torch.stack([change.shift for change in local]).amax())
+    return pooled([_at_shift(oracle, change, agreed) for change in local], agreed)
+
+
+def _at_shift(oracle: CompositeOracle, change: Change, shift: Tensor) -> Change:
+    like = change.inner_jacobian
     value, jacobian, floor = (
-        oracle.rescale(part, local.shift, agreed)
-        for part in (like.new_tensor(local.inner_value), local.inner_jacobian, like.new_tensor(local.inner_floor))
+        oracle.rescale(part, change.shift, shift)
+        for part in (like.new_tensor(change.inner_value), like, like.new_tensor(change.inner_floor))
     )
-    return pooled(Change(value.tolist(), jacobian, local.loss_gradient, floor.tolist(), agreed), [])[0]
+    return change._replace(inner_value=value.tolist(), inner_jacobian=jacobian, inner_floor=floor.tolist(), shift=shift)
 
 
 def _moved(inner_value: Tensor, step: list[float]) -> Tensor:
@@ -131,14 +168,37 @@ def _moved(inner_value: Tensor, step: list[float]) -> Tensor:
     return inner_value + step[0] if len(step) == 1 else inner_value + inner_value.new_tensor(step)
 
 
-def _pool(
-    oracle: CompositeOracle, communicator: Communicator, rows: Rows, inner: list[Tensor], losses: list[Tensor]
-) -> list[Tensor]:
-    """Return the means of the whole draw from the means of its parts, each weighted by its share of the draw."""
-    if communicator.world_size == 1:
-        return inner + losses
-    inner_share = rows.constraint_share if oracle.constraints else rows.sample_share
-    shares = [inner_share] * len(inner) + [rows.sample_share] * len(losses)
-    # A part without rows adds nothing, even where its bound is minus infinity.
-    parts = zip(inner + losses, shares, strict=True)
-    return communicator.total([tensor * share if share else torch.zeros_like(tensor) for tensor, share in parts])
+def _parts(rows: Draw) -> Sequence[Rows]:
+    return (rows,) if isinstance(rows, Rows) else rows
+
+
+def _is_whole(parts: Sequence[Rows], communicator: Communicator) -> bool:
+    """Whether there is nothing to pool."""
+    return len(parts) == 1 and communicator.world_size == 1
+
+
+def _pooling(part: Rows, communicator: Communicator) -> tuple[Total, ...]:
+    """Return how sums over rows are pooled, where a part has such."""
+    return () if part.data is None else (lambda tensor: communicator.total([tensor])[0],)
+
+
+def _inner_shares(oracle: CompositeOracle, communicator: Communicator, part: Rows) -> tuple[float, float]:
+    """Return what a part's inner values and its inner slopes count in the sum over all parts."""
+    if not oracle.constraints:
+        return part.sample_share, part.sample_share
+    if part.constraints is None:
+        return 0.0, 0.0
+    if part.data is not None:
+        # Values are made of sums over all rows and the same everywhere, slopes are those of the own rows.
+        return 1.0 / communicator.world_size, 1.0
+    return part.constraint_share, part.constraint_share
+
+
+def _pool(communicator: Communicator, quantities: Sequence[Sequence[tuple[Tensor, float]]]) -> list[Tensor]:
+    """Return the sum of each quantity over its weighted parts, here and on all other processes, in one exchange."""
+    # A part that counts nothing adds nothing, even where its bound is minus infinity.
+    sums = [
+        sum((tensor * share for tensor, share in terms if share), start=torch.zeros_like(terms[0][0]))
+        for terms in quantities
+    ]
+    return communicator.total(sums)

@@ -2,10 +2,11 @@
 
 import pytest
 import torch
-from rank_program import CASES, FEATURES, ROWS, run_case
+from rank_program import CASES, FEATURES, ROWS, run_case, steady
 
 from drobench.objective.oracle import Shard
 from drobench.solver.communicator import SingleProcess
+from drobench_plugins.solvers.gcivr import Gcivr
 
 # Their step size comes from differences of gradients over 1e-6, which turn rounding errors into 1e-10.
 DERIVED_STEP_SIZE = ("gcivr", "gcivr_random", "scgd")
@@ -45,6 +46,18 @@ def test_several_processes_end_where_one_does(ranks, alone, name):
     assert ranks[0][name]["generator"] == alone[name]["generator"]
 
 
+def test_clients_that_share_one_stream_do_what_gcivr_does(alone):
+    """Their number and their sizes decide who evaluates what, and nothing else."""
+    plain = run_case(CASES["clients_global"]._replace(solver=steady()), Shard(), SingleProcess())
+    assert torch.equal(alone["clients_global"]["point"], plain["point"])
+    assert alone["clients_local"]["distance"] != plain["distance"]
+
+
+def test_sums_over_all_rows_are_those_of_one_process(alone):
+    """One process over all rows and constraints is the answer to which pooled sums are compared."""
+    torch.testing.assert_close(alone["groups_pooled_global"]["point"], alone["groups"]["point"], rtol=0, atol=1e-12)
+
+
 def summed(ranks, name, *counters):
     return {counter: sum(rank[name]["counters"][counter] for rank in ranks) for counter in counters}
 
@@ -61,7 +74,9 @@ def test_the_checks_of_all_ranks_are_those_of_one_process(ranks, alone, name):
     assert found == {counter: alone[name]["counters"][counter] for counter in found}
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if not name.endswith("one_row")])
+@pytest.mark.parametrize(
+    "name", [name for name in CASES if not name.endswith("one_row") and not name.startswith("groups")]
+)
 def test_the_work_is_shared(ranks, name):
     work = [rank[name]["counters"]["sample_calls"] + rank[name]["counters"]["constraint_checks"] for rank in ranks]
     # A draw of ten rows is three, three and four.
@@ -79,31 +94,63 @@ def test_a_draw_of_one_row_is_work_for_one_rank_only(ranks, name):
     assert [rank[name]["calls"] for rank in ranks] == expected
 
 
-def refresh_bytes():
-    """Two rounds: the shift to agree on, then value (1), Jacobian (d), mean loss (1) and its gradient (d)."""
-    return NUMBER + NUMBER * (2 + 2 * FEATURES)
+def refresh_numbers(form):
+    """Value and Jacobian; mean loss and its gradient where there are losses; first the shift to agree on."""
+    inner = form["outputs"] * (1 + form["dimension"])
+    return inner + form["has_losses"] * (1 + form["dimension"]) + form["uses_shift"]
 
 
-def advance_bytes():
-    """One round: steps of value (1) and Jacobian (d), the floor (1), whether somebody overflowed (1)."""
-    return NUMBER * (3 + FEATURES)
+def advance_numbers(form, positive):
+    """Value and Jacobian, the floors where `g` is positive, the gradient of the losses where there are any."""
+    inner = form["outputs"] * (1 + form["dimension"] + positive)
+    return inner + form["has_losses"] * form["dimension"]
+
+
+COMPOSITE = [
+    name
+    for name, case in CASES.items()
+    if isinstance(case.solver, Gcivr) and name not in ("groups_pooled", "groups_pooled_global", "groups_hinge")
+]
+
+
+def is_positive(name):
+    """Exponentials and squares are positive, and bound their mean from below."""
+    exponentials = CASES[name].problem in ("kl_classification", "intersectional_fairness")
+    return exponentials or name.startswith(("wasserstein_literal", "chi2_ball"))
+
+
+@pytest.mark.parametrize("name", COMPOSITE)
+def test_gcivr_exchanges_once_for_a_refresh_and_once_for_a_step(ranks, name):
+    """Where there is a shift, a refresh agrees on it first; where an exponential overflows on some rank, all agree on
+    the highest shift and exchange the increments again."""
+    for rank in ranks:
+        found = rank[name]
+        refreshes, form = found["epochs"], found["form"]
+        advances = CASES[name].steps - refreshes + found["interrupted"]
+        rounds, sent = found["rounds"] - found["begun"]["rounds"], found["bytes"] - found["begun"]["bytes"]
+        again = rounds - refreshes * (1 + form["uses_shift"]) - advances
+        raised = form["uses_shift"] and any(other[name]["asked"]["raised"] for other in ranks)
+        assert (again > 0) == raised
+        assert again % 2 == 0
+        numbers = advance_numbers(form, is_positive(name))
+        expected = refresh_numbers(form) * refreshes + numbers * (advances + again // 2) + again // 2
+        assert sent == NUMBER * expected
+
+
+@pytest.mark.parametrize("name", ["groups_pooled", "groups_pooled_global", "groups_hinge"])
+def test_the_sums_of_groups_are_exchanged_before_the_rest(ranks, name):
+    """At one point for a refresh of all constraints, at two points for the twelve of a step."""
+    for rank in ranks:
+        found = rank[name]
+        refreshes, form = found["epochs"], found["form"]
+        advances = CASES[name].steps - refreshes + found["interrupted"]
+        assert found["rounds"] - found["begun"]["rounds"] == 3 * refreshes + 2 * advances
+        expected = (refresh_numbers(form) + form["constraints"]) * refreshes
+        expected += (advance_numbers(form, positive=True) + 2 * 12) * advances
+        assert found["bytes"] - found["begun"]["bytes"] == NUMBER * expected
 
 
 GCIVR = [name for name in CASES if name.startswith("gcivr")]
-
-
-@pytest.mark.parametrize("name", GCIVR)
-def test_gcivr_exchanges_twice_for_a_refresh_and_once_for_a_step(ranks, alone, name):
-    """Where an exponential overflows on some rank, all agree on the highest shift and exchange the increments again.
-
-    The second time nobody has to ask whether somebody overflowed, but the shift was sent before: as many bytes.
-    """
-    asked = alone[name]["asked"]
-    for rank in ranks:
-        begun = rank[name]["begun"]
-        rounds, sent = rank[name]["rounds"] - begun["rounds"], rank[name]["bytes"] - begun["bytes"]
-        assert rounds == 2 * asked["refreshes"] + asked["advances"] + 2 * asked["raised"]
-        assert sent == refresh_bytes() * asked["refreshes"] + advance_bytes() * (asked["advances"] + asked["raised"])
 
 
 @pytest.mark.parametrize("name", GCIVR)
@@ -119,13 +166,13 @@ def test_the_epochs_of_gcivr_are_as_long_as_asked_for(ranks):
 @pytest.mark.parametrize("name", ["gcivr", "scgd"])
 def test_a_derived_step_size_costs_one_refresh_for_each_of_its_gradients(ranks, name):
     """The power iteration measures gradients on 50 of the 600 rows."""
-    begun = [rank[name]["begun"] for rank in ranks]
+    begun, form = [rank[name]["begun"] for rank in ranks], ranks[0][name]["form"]
     gradients, rest = divmod(sum(found["calls"] for found in begun), 50)
     assert rest == 0
     assert gradients >= 2
     for found in begun:
         assert found["rounds"] == 2 * gradients
-        assert found["bytes"] == refresh_bytes() * gradients
+        assert found["bytes"] == NUMBER * refresh_numbers(form) * gradients
 
 
 @pytest.mark.parametrize("name", ["scgd", "scgd_one_row"])
@@ -133,7 +180,8 @@ def test_scgd_exchanges_twice_in_every_step(ranks, name):
     for rank in ranks:
         found = rank[name]
         assert found["rounds"] - found["begun"]["rounds"] == 2 * CASES[name].steps
-        assert found["bytes"] - found["begun"]["bytes"] == refresh_bytes() * CASES[name].steps
+        numbers = refresh_numbers(found["form"])
+        assert found["bytes"] - found["begun"]["bytes"] == NUMBER * numbers * CASES[name].steps
 
 
 @pytest.mark.parametrize("name", ["adagrad", "adam_all_rows", "sgd_one_row"])

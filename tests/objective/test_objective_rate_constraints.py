@@ -257,6 +257,25 @@ class TestPullback:
         here, there = (pullback(cotangents[[end]])[0] for end, (_, pullback) in enumerate(ends))
         torch.testing.assert_close(difference(cotangents, -0.7), -0.7 * (here - there), rtol=1e-12, atol=1e-12)
 
+    @pytest.mark.parametrize("kind", ["bce", "hinge"])
+    @pytest.mark.parametrize("merged", [False, True])
+    @pytest.mark.parametrize("index", INDICES.values(), ids=INDICES)
+    @pytest.mark.parametrize("which", [None, WHICH], ids=["distinct", "which"])
+    def test_the_parts_of_the_rows_add_up(self, margins_of, random_points, merged, kind, index, which):
+        """Sums of parts make up the whole before an exponential; a mean of the parts' exponentials is another."""
+        constraints = make(margins_of(), kind, which=which, merged=merged)
+        points = random_points(28, 2, 4)
+        values, pullback = constraints.surrogates(points, index)
+        cotangents = random_points(29, 2, 3, values.shape[1])
+        assert constraints.rows == 12
+        parts = [constraints.partial_surrogates(points, index, slice(*cut)) for cut in ((0, 5), (5, 6), (6, 12))]
+        total = sum(part for part, _ in parts) + constraints.constant
+        torch.testing.assert_close(total, values, rtol=0, atol=1e-14)
+        slopes = sum(pull(cotangents) for _, pull in parts)
+        torch.testing.assert_close(slopes, pullback(cotangents), rtol=0, atol=1e-14)
+        means = sum((3 * part + constraints.constant).exp() for part, _ in parts) / 3
+        assert float((means - values.exp()).abs().max()) > 0.01
+
     def test_the_cotangents_are_not_changed(self, margins_of, random_points):
         for kind, which in (("bce", None), ("hinge", None), ("bce", WHICH), ("hinge", WHICH)):
             values, pullback = make(margins_of(), kind, which=which).surrogates(random_points(24, 1, 4), slice(None))

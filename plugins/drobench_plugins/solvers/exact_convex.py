@@ -318,4 +318,5 @@ def entry() -> SolverEntry:
         factory=ExactConvex,
         accepts=(RobustRisk, WassersteinRisk, FiniteSum),
         exact=True,
+        one_process="it hands the whole problem to a library, and every process would compute the same",
     )

@@ -33,7 +33,7 @@ from drobench.objective.composite import Composite
 from drobench.objective.oracle import CompositeOracle
 from drobench.registry import SolverEntry
 from drobench.solver import Communicator, Solver
-from drobench.solver.estimators import Estimates, advance, descend, refresh
+from drobench.solver.estimators import Draw, Estimates, advance, descend, refresh
 from drobench.solver.step_sizes import largest_curvature
 
 # Per accepted epoch, how much the memory of a failed step size fades.
@@ -175,7 +175,7 @@ class Gcivr(Solver[GcivrState]):
     def step(self, state: GcivrState, oracle: CompositeOracle, communicator: Communicator) -> GcivrState:
         sound, estimates = False, state.estimates
         if state.position > 0 and estimates is not None:
-            rows = oracle.draw(state.batch, state.constraint_batch, replacement=self.config.replacement)
+            rows = self._draw(oracle, communicator, state.batch, state.constraint_batch)
             estimates, sound = advance(estimates, oracle, communicator, state.point, state.previous, rows)
         if not sound:
             state = self._begin_epoch(state, oracle, communicator)
@@ -209,11 +209,16 @@ class Gcivr(Solver[GcivrState]):
     def average(self, state: GcivrState) -> Tensor | None:
         return state.trail.mean if state.trail.visited else None
 
+    def _draw(
+        self, oracle: CompositeOracle, communicator: Communicator, samples: int | None, constraints: int | None
+    ) -> Draw:
+        return oracle.draw(samples, constraints, replacement=self.config.replacement)
+
     def _begin_epoch(self, state: GcivrState, oracle: CompositeOracle, communicator: Communicator) -> GcivrState:
         """Measure the estimates afresh; with the safeguard, first see whether the last epoch went down."""
         sizes = self._sizes(state.epoch, max(oracle.samples, oracle.constraints))
         everything = sizes.refresh is None or sizes.refresh >= max(oracle.samples, oracle.constraints)
-        rows = oracle.draw(sizes.refresh, sizes.refresh, replacement=self.config.replacement)
+        rows = self._draw(oracle, communicator, sizes.refresh, sizes.refresh)
         estimates = refresh(oracle, communicator, state.point, rows)
         whole = self.config.whole_samples and oracle.constraints > 0
         state = replace(

@@ -12,6 +12,7 @@ from drobench.objective.oracle import build_oracle
 from drobench.objective.regularizers import ElasticNet
 from drobench.solver import SingleProcess
 from drobench.solver.solver import state_from_dict, state_to_dict, state_type
+from drobench_plugins.solvers.dist_gcivr import DistGcivr, DistGcivrConfig
 from drobench_plugins.solvers.exact_convex import ExactConvex, ExactConvexConfig
 from drobench_plugins.solvers.gcivr import Gcivr, GcivrConfig, GcivrState
 from drobench_plugins.solvers.scgd import Scgd, ScgdConfig
@@ -26,6 +27,9 @@ SOLVERS = {
     "gcivr_adaptive": Gcivr(GcivrConfig(schedule="adaptive", growth=1.0, initial=2.0)),
     "gcivr_adaptive_random": Gcivr(GcivrConfig(schedule="adaptive", output="random", average=True)),
     "gcivr_replacement": Gcivr(GcivrConfig(replacement=True, refresh_batch=30)),
+    "dist_gcivr": DistGcivr(DistGcivrConfig(clients=3)),
+    "dist_gcivr_uneven": DistGcivr(DistGcivrConfig(shards=[5.0, 1.0, 2.0], local_batch="paper", replacement=True)),
+    "dist_gcivr_global": DistGcivr(DistGcivrConfig(clients=3, sampling="global", output="random")),
     "scgd": Scgd(ScgdConfig(batch=8)),
     "scgd_strongly_convex": Scgd(ScgdConfig(batch=8, decay="strongly_convex", replacement=True)),
     "sgd": Unconstrained(UnconstrainedConfig(optimizer="sgd", batch=8)),
