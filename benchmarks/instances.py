@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from drobench.objective.composite import Composite
-from drobench.objective.oracle import CompositeOracle
+from drobench.objective.oracle import CompositeOracle, Shard
 from drobench.objective.predictor import ModelConfig
 from drobench.reformulation.reformulation import ReformulationConfig
 from drobench.reformulation.routes import find_route
@@ -23,9 +23,13 @@ def kl_problem(rows: int, features: int) -> Any:
     return problem.factory(problem.config(), data, ModelConfig(intercept=False))
 
 
-def composite_oracle(rows: int, features: int) -> tuple[Tensor, CompositeOracle]:
-    """Return a start and a seeded oracle of that problem's composite form."""
+def composite_oracle(
+    rows: int,
+    features: int,
+    shard: Shard = Shard(),  # noqa: B008  # an immutable tuple
+) -> tuple[Tensor, CompositeOracle]:
+    """Return a start and a seeded oracle of that problem's composite form, or of one process's part of it."""
     problem = kl_problem(rows, features)
     start = problem.start(torch.Generator().manual_seed(SEED))
     form = find_route(problem.form, (Composite,), ReformulationConfig()).form
-    return start, CompositeOracle(form, SEED, start)
+    return start, CompositeOracle(form, SEED, start, shard)
