@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 import torch
+import torch.distributed
 
 from drobench.app.config import RunConfig, plain
 from drobench.app.optimum import Reference, find_optimum
@@ -20,7 +21,7 @@ from drobench.training.solver_module import Task
 from drobench.training.trainer import check_devices, device_of
 
 _STAGE_PASSES = 20.0
-_DTYPES = {"float32": torch.float32, "float64": torch.float64}
+DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 
 @dataclass(frozen=True)
@@ -34,20 +35,26 @@ class Assembly:
     task: Task
 
 
-def assemble(config: RunConfig, catalogue: Catalogue, optima: Path) -> Assembly:
-    """Put a run together; `optima` is the cache of certified optima."""
+def assemble(config: RunConfig, catalogue: Catalogue, optima: Path, reference: Reference | None = None) -> Assembly:
+    """Put a run together; `optima` is the cache of certified optima, `reference` an optimum that was found before."""
     catalogue.check_fit(config.problem.name, config.dataset.name)
+    catalogue.check_processes(config.solver.name, config.trainer.processes)
     check_devices(config.trainer)
-    device = device_of(config.trainer, int(os.environ.get("LOCAL_RANK", "0")))
-    dtype = _DTYPES[config.trainer.dtype]
+    # Launchers further out, such as srun, may set this variable too, but not for our ranks.
+    local_rank = int(os.environ["LOCAL_RANK"]) if torch.distributed.is_torchelastic_launched() else 0
+    device = device_of(config.trainer, local_rank)
+    dtype = DTYPES[config.trainer.dtype]
 
     raw = load_dataset(config, catalogue)
     build_problem = catalogue.problem(config.problem.name).entry.factory
     entry = catalogue.solver(config.solver.name).entry
 
-    exact_problem = build_problem(config.problem, raw, config.model)
-    route = find_route(exact_problem.form, entry.accepts, config.reformulation)
-    reference = find_optimum(exact_problem, _instance(config, raw), catalogue, optima)
+    if raw.streamed:
+        reference = Reference(None, "the rows stay in their file, and a reference solver needs them in memory")
+    else:
+        exact_problem = build_problem(config.problem, raw, config.model)
+        route = find_route(exact_problem.form, entry.accepts, config.reformulation)
+        reference = reference or find_optimum(exact_problem, instance_of(config, raw), catalogue, optima)
 
     dataset = raw.to(device, dtype)
     problem = build_problem(config.problem, dataset, config.model)
@@ -81,7 +88,7 @@ def _stage_limits(config: RunConfig, stages: int) -> dict[str, float]:
 
 
 def load_dataset(config: RunConfig, catalogue: Catalogue) -> Dataset:
-    """Return the dataset in float64 on the CPU; the last one is kept, since a sweep mostly stays on one."""
+    """Return the dataset as loaded; the last one is kept, since a sweep mostly stays on one."""
     key = canonical_json(plain(config)["dataset"])
     if key not in _last_dataset:
         dataset = catalogue.dataset(config.dataset.name).entry.factory(config.dataset)
@@ -93,7 +100,7 @@ def load_dataset(config: RunConfig, catalogue: Catalogue) -> Dataset:
 _last_dataset: dict[str, Dataset] = {}
 
 
-def _instance(config: RunConfig, dataset: Dataset) -> dict[str, object]:
+def instance_of(config: RunConfig, dataset: Dataset) -> dict[str, object]:
     """Return what the optimum depends on."""
     values = plain(config)
     return {"data": dataset.sha256, "problem": values["problem"], "model": values["model"]}

@@ -1,5 +1,6 @@
 """`drobench data`: what the datasets need, fetching it, and checking that it is still sound."""
 
+import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -57,12 +58,19 @@ def fetch_data(name: str, source: Path | None, console: Console) -> int:
 
 
 def verify_data(name: str | None, console: Console) -> int:
-    """Read everything in the cache again, of one dataset or of all, and compare checksums.
+    """Read everything in the cache again, of one dataset or of all, and compare checksums; or that of one table.
 
     Raises:
         DownloadError: Something is damaged, or the named dataset is not there.
+        DataError: The table is damaged.
     """
     catalogue = load_catalogue()
+    if name is not None and name not in catalogue.datasets and Path(name).is_dir():
+        from drobench.data.stored_table import verify_table
+
+        read = verify_table(Path(name))
+        console.print(f"verified  {escape(name)}: {read.rows} rows, {len(read.columns)} columns", soft_wrap=True)
+        return 0
     names = [name] if name is not None else list(catalogue.datasets)
     checked = {each: _state(_entry(catalogue, each), thorough=True) for each in names}
     rows = [[each, "nothing to fetch" if held is None else str(held)] for each, held in checked.items()]
@@ -75,6 +83,29 @@ def verify_data(name: str | None, console: Console) -> int:
         )
     if name is not None and checked[name] is State.ABSENT:
         raise DownloadError(f"{name} is not in the cache {cache_root()}. Run `drobench data fetch {name}`.")
+    return 0
+
+
+def convert_data(options: argparse.Namespace, console: Console) -> int:
+    """Write Parquet files as one table.
+
+    Raises:
+        DataError: They cannot be converted; the message says why.
+    """
+    from drobench.data.parquet import convert_parquet
+
+    with _progress(of_rows=True) as progress:
+        written = convert_parquet(
+            options.sources,
+            options.output,
+            label=options.label,
+            drop=options.drop,
+            dtype=options.dtype,
+            progress=progress,
+        )
+    classes = ", ".join(f"{name!r} is {code}" for code, name in enumerate(written.classes))
+    console.print(f"{written.rows} rows, {len(written.columns)} columns; classes: {escape(classes)}", soft_wrap=True)
+    console.print(f"use it with `dataset=mapped dataset.path={escape(str(options.output))}`", soft_wrap=True)
     return 0
 
 
@@ -108,12 +139,21 @@ def _verdict(entry: DatasetEntry, held: State | None) -> str:
 
 
 @contextmanager
-def _progress() -> Iterator[Progress]:
-    """A bar per file on the error output, so that the output proper can be piped."""
-    from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+def _progress(*, of_rows: bool = False) -> Iterator[Progress]:
+    """A bar per file on the error output, so that the output proper can be piped; it counts bytes, or rows."""
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        MofNCompleteColumn,
+        ProgressColumn,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
     from rich.progress import Progress as Bars
 
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    figures: list[ProgressColumn] = [MofNCompleteColumn()] if of_rows else [DownloadColumn(), TransferSpeedColumn()]
+    columns = (TextColumn("{task.description}"), BarColumn(), *figures)
     with Bars(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bars:
         tasks = {}
 

@@ -42,6 +42,7 @@ def examine(results: Path) -> Iterator[Finding]:
     )
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     yield Finding(None, "threads", f"{cores} usable; a run uses trainer.threads=1 unless told otherwise")
+    yield _clock()
     yield _results(results)
     catalogue = load_catalogue()
     counts = f"{len(catalogue.solvers)} solvers, {len(catalogue.problems)} problems, {len(catalogue.datasets)} datasets"
@@ -50,6 +51,27 @@ def examine(results: Path) -> Iterator[Finding]:
         yield Finding(False, "plugin", str(trouble))
     launchers = importlib.util.find_spec("hydra_plugins") is not None
     yield Finding(launchers or None, "launchers", "found" if launchers else "none: pip install 'drobench[launchers]'")
+    yield _wandb()
+    board = importlib.util.find_spec("tensorboard") is not None
+    yield Finding(board or None, "tensorboard", "found" if board else "none: pip install 'drobench[tensorboard]'")
+
+
+def _wandb() -> Finding:
+    from drobench.training.settings import LoggerConfig
+    from drobench.training.wandb_session import credentials_found, mode_of
+
+    mode = mode_of(LoggerConfig("wandb"))
+    if credentials_found():
+        return Finding(True, "wandb", f"logged in; logger=wandb works {mode}")
+    return Finding(None, "wandb", f"not logged in; logger=wandb works {mode}. `wandb login` changes that")
+
+
+def _clock() -> Finding:
+    from drobench.training.clock_check import check_clock
+
+    found = check_clock()
+    text = f"{found.solver:.3f} s of solving timed as {found.timed:.3f} s, beside {found.evaluation:.3f} s of scoring"
+    return Finding(found.good, "clock", text)
 
 
 def _results(results: Path) -> Finding:

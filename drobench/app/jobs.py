@@ -4,6 +4,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from hydra.core.hydra_config import HydraConfig
+from hydra.types import RunMode
 from omegaconf import DictConfig
 from rich.console import Console
 
@@ -51,6 +53,8 @@ def run_job(composed: DictConfig) -> float | None:
     catalogue = load_catalogue()
     register(catalogue)
     config = resolve(composed)
+    if config.logger.group is None:
+        config.logger.group = _multirun()
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
     store = ResultStore(Path(config.results))
     with Progress(console) as progress:
@@ -62,6 +66,13 @@ def run_job(composed: DictConfig) -> float | None:
     if record.status in FAILURES:
         raise RunFailed(f"run {record.short_id} ended as {record.status}: {record.reason}")
     return None if record.iterates.last is None else record.iterates.last.objective
+
+
+def _multirun() -> str | None:
+    """Return a name that all jobs of one multirun share, in whatever processes they run; nothing for a single run."""
+    if not HydraConfig.initialized() or HydraConfig.get().mode != RunMode.MULTIRUN:
+        return None
+    return f"multirun-{Path(HydraConfig.get().sweep.dir).name}"
 
 
 def rerun(run_id: str, results: Path, console: Console) -> int:

@@ -1,7 +1,14 @@
 """One cell: compute it here, or start its processes with torch's launcher; either way exactly one record comes out.
 
-As a program, `python -m drobench.app.one_run RESOLVED.yaml` is one rank of a cell with several processes. The ranks get
-the resolved configuration of their cell and nothing else, which is why sweeps and several processes go together.
+As a program it is one rank of a cell with several processes. `drobench run` starts it as
+`python -m drobench.app.one_run RESOLVED.yaml OPTIMUM.json`. The ranks get the resolved configuration of their cell and
+what is known of its optimum, and nothing else, which is why sweeps and several processes go together.
+
+`torchrun ... -m drobench.app.one_run RESOLVED.yaml` is how a person starts it, on one machine or on several that share
+the folder of results. RESOLVED.yaml is what `drobench run ... --cfg job --resolve` prints. Rank 0 then does what
+`drobench run` does: it holds the run's lock, finds the optimum once and tells the others, and writes the record, also
+that of a failure. A run that is finished is not computed again: rank 0 says so and all ranks end well. One that
+somebody else is computing is refused by all ranks.
 """
 
 import json
@@ -9,23 +16,35 @@ import math
 import os
 import shutil
 import signal
-import subprocess
 import sys
-import tempfile
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import polars
 import torch
+import torch.distributed
 
-from drobench.app.assemble import assemble, load_dataset
+from drobench.app.assemble import Assembly, assemble, load_dataset
 from drobench.app.config import RunConfig, from_yaml, register, to_yaml
 from drobench.app.identity import identify
-from drobench.app.ranks import RANK_GRACE_SECONDS, end_with_parent
+from drobench.app.launching import (
+    RankFailed,
+    failures_noted,
+    first_failure,
+    forget_failures,
+    reference_from_dict,
+    reference_to_dict,
+    start_ranks,
+)
+from drobench.app.meeting import Meeting
+from drobench.app.ranks import end_with_parent
 from drobench.app.recording import Draft, curve_frame, finished_record, now, solution_arrays
+from drobench.app.run_logs import log_of
 from drobench.data.dataset import Dataset
 from drobench.errors import DrobenchError
 from drobench.reformulation.routes import NoRouteError
@@ -33,18 +52,14 @@ from drobench.registry import Catalogue, NeedsNotMet, load_catalogue
 from drobench.registry.time_limit import TimeLimitExpired, time_limit
 from drobench.results.record import Record, Status
 from drobench.results.store import ResultStore
-from drobench.training.trainer import check_devices, train
+from drobench.training.checkpointing import why_unusable
+from drobench.training.loggers import check_logger
+from drobench.training.settings import TrainerConfig
+from drobench.training.trainer import CHECKPOINT_NAME, check_devices, train
 
 # A combination that makes no sense, as opposed to a run that went wrong.
 REFUSALS = (NeedsNotMet, NoRouteError)
-_RANK_VARIABLE = "RANK"
-_POLL_SECONDS = 0.05
-# For the launcher, which ends itself after its ranks; a sweep gives its workers a little more than this.
-_GRACE_SECONDS = RANK_GRACE_SECONDS + 7.0
-
-
-class RankFailed(DrobenchError):  # noqa: N818 - reads as what it says
-    """One of the processes of a run failed."""
+Report = Callable[[dict[str, Any]], None]
 
 
 def run_cell(
@@ -53,7 +68,8 @@ def run_cell(
     *,
     again: bool = False,
     keep_refusals: bool = False,
-    report: Callable[[dict[str, Any]], None] | None = None,
+    report: Report | None = None,
+    meeting: Meeting | None = None,
 ) -> Record:
     """Return the record of this run: the stored one if it is finished, else a new one.
 
@@ -63,7 +79,9 @@ def run_cell(
         again: Compute it even if a finished record is there.
         keep_refusals: Record a combination that makes no sense as skipped instead of raising.
         report: Called with every evaluation.
+        meeting: With the other ranks, where they were started by hand and this is rank 0; none: they are started here.
     """
+    check_logger(config.logger)
     store = ResultStore(Path(config.results))
     store.prepare()
     refusal: Exception | None = None
@@ -72,6 +90,8 @@ def run_cell(
         dataset = load_dataset(config, catalogue)
         catalogue.check_fit(config.problem.name, config.dataset.name, dataset.provides)
         check_devices(config.trainer)
+        if meeting is None:
+            _check_one_machine(config.trainer)
     except Exception as error:  # a dataset may raise anything, and in a sweep it is the result of this cell
         if not keep_refusals:
             raise
@@ -84,7 +104,7 @@ def run_cell(
             status = Status.SKIPPED if isinstance(refusal, REFUSALS) else Status.FAILED
             return _keep(store, draft.record(status, str(refusal)), config)
         try:
-            return _compute_or_launch(store, draft, report)
+            return _compute_or_start(store, draft, report, meeting)
         except REFUSALS as error:
             if not keep_refusals:
                 raise
@@ -135,36 +155,74 @@ def _keep(store: ResultStore, record: Record, config: RunConfig) -> Record:
     return record
 
 
-def _compute_or_launch(store: ResultStore, draft: Draft, report: Callable[[dict[str, Any]], None] | None) -> Record:
-    if draft.config.trainer.distributed and _RANK_VARIABLE not in os.environ:
-        return _launch(store, draft)
-    with time_limit(draft.config.timeout or 0):
-        return _compute(store, draft, report)
+def _check_one_machine(trainer: TrainerConfig) -> None:
+    if trainer.nodes > 1:
+        raise DrobenchError(
+            f"trainer.nodes={trainer.nodes}: ranks on other machines cannot be started from here. Start `torchrun "
+            f"--nnodes {trainer.nodes} --nproc-per-node {trainer.devices} --rdzv-backend c10d --rdzv-endpoint "
+            "HOST:PORT -m drobench.app.one_run RESOLVED.yaml` on every one of them, with the configuration that "
+            "`drobench run ... --cfg job --resolve` prints."
+        )
 
 
-def _compute(store: ResultStore, draft: Draft, report: Callable[[dict[str, Any]], None] | None) -> Record:
-    """Compute the run in this process (or this rank's part of it) and write the record on rank 0."""
+def _compute_or_start(store: ResultStore, draft: Draft, report: Report | None, meeting: Meeting | None) -> Record:
     begin = time.perf_counter()
     config = draft.config
-    threads = torch.get_num_threads()
-    torch.set_num_threads(config.trainer.threads)
     folder = _work_folder(store, draft.run_id)
-    try:
+    deadline = math.inf if config.timeout is None else time.monotonic() + config.timeout
+    with time_limit(config.timeout or 0), _threads(config.trainer.threads):
+        # The optimum is found here, once, whatever the number of ranks.
         assembly = assemble(config, draft.catalogue, store.root / ".optima")
-        setup = time.perf_counter() - begin
-        module = train(
-            assembly.task, config.trainer, config.logger, folder, store.root / ".logs" / draft.run_id, report
-        )
-    finally:
-        torch.set_num_threads(threads)
-    if module.verdict is None:
-        # Lightning turns Ctrl-C into a quiet end; here it means that there is nothing to record.
-        raise KeyboardInterrupt
-    record = finished_record(draft, assembly, module, setup, time.perf_counter() - begin)
-    if module.trainer.is_global_zero:
-        store.write(record, curve_frame(module), solution_arrays(module, assembly.dataset), to_yaml(config))
-        shutil.rmtree(folder, ignore_errors=True)
+        _look_at_checkpoint(store, draft, assembly)
+        if meeting is not None:
+            return _compute_together(store, draft, assembly, begin, meeting)
+        if not config.trainer.distributed:
+            return _compute(store, draft, assembly, begin, report)
+    start_ranks(to_yaml(config), assembly.reference, config.trainer, folder, deadline)
+    return store.read(draft.run_id)
+
+
+def _compute_together(store: ResultStore, draft: Draft, assembly: Assembly, begin: float, meeting: Meeting) -> Record:
+    """Be rank 0 of ranks that were started by hand."""
+    folder = _work_folder(store, draft.run_id)
+    forget_failures(folder)
+    # When another rank has failed, the launcher asks this one to end, which it does once it has recorded that.
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    meeting.check(draft.run_id)
+    meeting.tell({"reference": reference_to_dict(assembly.reference), "results": str(store.root.resolve())})
+    try:
+        return _compute(store, draft, assembly, begin, None)
+    except Exception as error:
+        traceback.print_exc()
+        raise RankFailed(first_failure(folder) or f"rank 0: {type(error).__name__}: {error}") from error
+
+
+def _compute(store: ResultStore, draft: Draft, assembly: Assembly, begin: float, report: Report | None) -> Record:
+    """Compute the run in this process (or this rank's part of it) and write the record on rank 0."""
+    config = draft.config
+    folder = _work_folder(store, draft.run_id)
+    setup = time.perf_counter() - begin
+    with log_of(draft, store.root) as log:
+        module = train(assembly.task, config.trainer, log, folder, report)
+        if module.verdict is None:
+            # Lightning turns Ctrl-C into a quiet end; here it means that there is nothing to record.
+            raise KeyboardInterrupt
+        record = finished_record(draft, assembly, module, setup, time.perf_counter() - begin)
+        if module.trainer.is_global_zero:
+            store.write(record, curve_frame(module), solution_arrays(module, assembly.dataset), to_yaml(config))
+            shutil.rmtree(folder, ignore_errors=True)
+        log.conclude(record)
     return record
+
+
+@contextmanager
+def _threads(number: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _work_folder(store: ResultStore, run_id: str) -> Path:
@@ -173,92 +231,96 @@ def _work_folder(store: ResultStore, run_id: str) -> Path:
     return folder
 
 
-def _launch(store: ResultStore, draft: Draft) -> Record:
-    """Start the ranks with torch's launcher and wait for them."""
-    config = draft.config
-    if config.trainer.nodes > 1:
-        raise DrobenchError(
-            f"trainer.nodes={config.trainer.nodes}: start `torchrun --nnodes {config.trainer.nodes} --nproc-per-node "
-            f"{config.trainer.devices} -m drobench.app.one_run RESOLVED.yaml` on every node, with the configuration "
-            "that `drobench run ... --cfg job --resolve` prints."
-        )
-    deadline = math.inf if config.timeout is None else time.monotonic() + config.timeout
-    # The optimum is found here, once, and read from the cache by every rank.
-    with time_limit(config.timeout or 0):
-        assemble(config, draft.catalogue, store.root / ".optima")
-    with tempfile.TemporaryDirectory(prefix="drobench-") as name:
-        resolved = Path(name) / "resolved.yaml"
-        resolved.write_text(to_yaml(config), encoding="utf-8")
-        output = Path(name) / "output.txt"
-        # Its logs go into this folder too, or they would stay among the temporary files.
-        command = [sys.executable, "-m", "drobench.app.ranks", "--standalone", "--log-dir", str(Path(name) / "logs")]
-        command += ["--nproc-per-node", str(config.trainer.devices), "-m", "drobench.app.one_run", str(resolved)]
-        with output.open("wb") as sink:
-            launcher = subprocess.Popen(command, stdout=sink, stderr=subprocess.STDOUT)  # noqa: S603  # our own words
-            try:
-                code = _wait(launcher, deadline)
-            finally:
-                _end(launcher)
-        if code == 0:
-            return store.read(draft.run_id)
-        raise RankFailed(_rank_failure(Path(name)) or f"the launcher ended with code {code}: {_tail(output)}")
+def _look_at_checkpoint(store: ResultStore, draft: Draft, assembly: Assembly) -> None:
+    """Put a checkpoint that cannot be continued out of the way, or every new attempt would fail on it."""
+    file = _work_folder(store, draft.run_id) / CHECKPOINT_NAME
+    trouble = why_unusable(file, assembly.task) if file.exists() else None
+    if trouble is not None:
+        place = store.root / ".damaged" / f"{draft.run_id}-{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}.ckpt"
+        place.parent.mkdir(exist_ok=True)
+        file.rename(place)
+        message = f"{file} cannot be continued ({trouble}). It was moved to {place}; the run starts over."
+        print(f"drobench: {message}", file=sys.stderr)
 
 
-def _wait(launcher: subprocess.Popen[bytes], deadline: float) -> int:
-    """Return the launcher's code, or raise `TimeLimitExpired` when it is still at work after the deadline.
+def be_rank(resolved: Path, known: Path | None = None) -> Record:
+    """Compute this process's part of the run in the file `resolved`.
 
-    It looks again and again, since `Popen.wait` without a timeout would not hear an interrupt: polars handles SIGINT
-    with `SA_RESTART`, after which the kernel goes on waiting. A sleep is not restarted.
+    Args:
+        resolved: The configuration.
+        known: What is known of the optimum, where another process has prepared the run and will record its failures;
+            none: the ranks were started by hand and see to that themselves.
+
+    Returns:
+        The record of the run, which rank 0 has stored.
+
+    Raises:
+        SystemExit: If rank 0 sends this one home: there is nothing to compute.
     """
-    while (code := launcher.poll()) is None:
-        if time.monotonic() > deadline:
-            raise TimeLimitExpired
-        time.sleep(_POLL_SECONDS)
-    return code
-
-
-def _end(launcher: subprocess.Popen[bytes]) -> None:
-    """Leave no process behind: the launcher ends its ranks when it is asked to end, and the kernel ends them if not."""
-    launcher.terminate()
-    try:
-        launcher.wait(timeout=_GRACE_SECONDS)
-    except subprocess.TimeoutExpired:
-        launcher.kill()
-        launcher.wait()
-
-
-def _rank_failure(folder: Path) -> str | None:
-    """Return what the first failing rank wrote down."""
-    failures = [json.loads(file.read_text()) for file in folder.glob("rank*.json")]
-    if not failures:
-        return None
-    first = min(failures, key=lambda failure: float(failure["time"]))
-    return f"rank {first['rank']}: {first['reason']}"
-
-
-def _tail(output: Path) -> str:
-    lines = output.read_text(errors="replace").strip().splitlines()
-    return " | ".join(lines[-3:]) or "no output"
-
-
-def main() -> None:
-    """Be one rank: compute this process's part of the run in the file named on the command line."""
-    end_with_parent(signal.SIGKILL)
-    resolved = Path(sys.argv[1])
+    begin = time.perf_counter()
     catalogue = load_catalogue()
     register(catalogue)
     config = from_yaml(resolved.read_text(encoding="utf-8"), catalogue)
-    rank = int(os.environ.get(_RANK_VARIABLE, "0"))
+    rank = _check_world(config.trainer)
+    if known is not None:
+        return _follow(config, catalogue, json.loads(known.read_text(encoding="utf-8")), rank, begin)
+    if not config.trainer.distributed:
+        return run_cell(config, catalogue)
+    meeting = Meeting()
+    if meeting.rank == 0:
+        return _lead(config, catalogue, meeting)
+    word = meeting.answer(draft_of(config, catalogue).run_id)
+    if "end" in word:
+        raise SystemExit(word["end"])
+    config.results = word["results"]
+    return _follow(config, catalogue, word["reference"], meeting.rank, begin)
+
+
+def _check_world(trainer: TrainerConfig) -> int:
+    """Return the rank of this process; refuse a number of processes that is not the configuration's."""
+    elastic = torch.distributed.is_torchelastic_launched()
+    found = int(os.environ["WORLD_SIZE"]) if elastic else 1
+    if found != trainer.processes:
+        raise DrobenchError(
+            f"The configuration is for {trainer.processes} processes (trainer.nodes={trainer.nodes}, trainer.devices="
+            f"{trainer.devices}); found {found}. Start `torchrun --nnodes {trainer.nodes} --nproc-per-node "
+            f"{trainer.devices} ... -m drobench.app.one_run RESOLVED.yaml`."
+        )
+    return int(os.environ["RANK"]) if elastic else 0
+
+
+def _lead(config: RunConfig, catalogue: Catalogue, meeting: Meeting) -> Record:
+    """Be rank 0: do what `drobench run` does, and let the others go if they are not needed."""
+    code = DrobenchError.exit_code
     try:
-        dataset = load_dataset(config, catalogue)
-        run_id = identify(config, catalogue, dataset.sha256)
-        store = ResultStore(Path(config.results))
-        store.prepare()
-        _compute(store, Draft(run_id, config, catalogue, now(), dataset), None)
-    except Exception as error:
-        failure = {"rank": rank, "time": time.time(), "reason": f"{type(error).__name__}: {error}"}
-        (resolved.parent / f"rank{rank}.json").write_text(json.dumps(failure))
-        raise
+        record = run_cell(config, catalogue, meeting=meeting)
+        code = 1 if record.status is Status.FAILED else 0
+        there = " before; `drobench rerun` computes it again" if code == 0 and not meeting.over else ""
+        print(f"drobench: run {record.short_id} ended as {record.status}{there}: {record.reason}")
+        return record
+    finally:
+        if not meeting.over:
+            meeting.tell({"end": code})
+
+
+def _follow(config: RunConfig, catalogue: Catalogue, reference: Any, rank: int, begin: float) -> Record:
+    """Be a rank of a run that was prepared by somebody else."""
+    store = ResultStore(Path(config.results))
+    draft = draft_of(config, catalogue)
+    with failures_noted(_work_folder(store, draft.run_id), rank), _threads(config.trainer.threads):
+        assembly = assemble(config, catalogue, store.root / ".optima", reference_from_dict(reference))
+        return _compute(store, draft, assembly, begin, None)
+
+
+def main() -> None:
+    """Be one rank: of the run in the file named on the command line."""
+    end_with_parent(signal.SIGKILL)
+    try:
+        record = be_rank(*map(Path, sys.argv[1:]))
+    except DrobenchError as error:
+        print(f"drobench: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    sys.exit(1 if record.status is Status.FAILED else 0)
 
 
 if __name__ == "__main__":

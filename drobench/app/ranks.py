@@ -1,13 +1,16 @@
-"""Torch's launcher, made to end with the process that started it.
+"""Torch's launcher, made to end with the process that started it, and to say how its ranks ended.
 
-`python -m drobench.app.ranks --nproc-per-node N -m drobench.app.one_run RESOLVED.yaml` is `torchrun` with the same
-arguments, except that a killed parent leaves neither launcher nor ranks behind.
+`python -m drobench.app.ranks ENDS.json --nproc-per-node N -m drobench.app.one_run RESOLVED.yaml OPTIMUM.json` is
+`torchrun` with the arguments after the first, except that a killed parent leaves neither launcher nor ranks behind, and
+that the codes with which ranks have failed are written to ENDS.json.
 """
 
 import ctypes
+import json
 import os
 import signal
 import sys
+from pathlib import Path
 
 _SET_PARENT_DEATH_SIGNAL = 1  # from <sys/prctl.h>
 # Ranks in an exchange never see SIGTERM, so they are killed; this is how long the others have to end by themselves.
@@ -20,11 +23,22 @@ def end_with_parent(number: signal.Signals) -> None:
         ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, number)
 
 
+def _launch(ends: Path, arguments: list[str]) -> None:
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.run import main
+
+    try:
+        main(arguments)
+    except ChildFailedError as error:
+        failures = error.failures.items()
+        found = [{"rank": rank, "code": end.exitcode, "time": end.timestamp} for rank, end in failures]
+        ends.write_text(json.dumps(found))
+        raise
+
+
 if __name__ == "__main__":
     # On SIGTERM the launcher ends its ranks and then itself.
     end_with_parent(signal.SIGTERM)
     # It would give them 30 seconds. A variable, because older launchers refuse the option and pass over this.
     os.environ["TORCH_ELASTIC_SHUTDOWN_TIMEOUT"] = str(RANK_GRACE_SECONDS)
-    from torch.distributed.run import main
-
-    main(sys.argv[1:])
+    _launch(Path(sys.argv[1]), sys.argv[2:])

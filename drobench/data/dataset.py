@@ -9,16 +9,16 @@ run's identity.
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from drobench.errors import DrobenchError, SettingError
+from drobench.errors import DrobenchError, SettingError, require_one_of
 
 # Fractions such as 0.6 + 0.2 + 0.2 miss 1 by a rounding error; anything closer than this counts as exact.
 _FRACTION_TOLERANCE = 1e-9
@@ -54,10 +54,38 @@ class Split:
     queries: Tensor | None = None
     relevance: Tensor | None = None
 
+    streamed: ClassVar[bool] = False
+    """Whether the rows stay in a file: then there are no tensors of all rows, and `take` is the way to some of them."""
+
     @property
     def rows(self) -> int:
         """Number of samples."""
         return int(self.features.shape[0])
+
+    @property
+    def columns(self) -> int:
+        """Number of features."""
+        return int(self.features.shape[1])
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Precision of the features."""
+        return self.features.dtype
+
+    @property
+    def at_once(self) -> int:
+        """How many rows to take at once, in a walk over all of them; all, where they are in memory."""
+        return max(self.rows, 1)
+
+    def pieces(self) -> Iterator[slice]:
+        """Cover all rows, in order, by slices that may be taken."""
+        for first in range(0, self.rows, self.at_once):
+            yield slice(first, min(first + self.at_once, self.rows))
+
+    def take(self, index: slice | Tensor) -> "Split":
+        """Return some rows as a split in memory; a slice of rows that are in memory already is not a copy."""
+        taken: dict[str, Any] = {name: value[index] for name, value in self.tensors().items()}
+        return replace(self, **taken)
 
     def tensors(self) -> dict[str, Tensor]:
         """Every tensor that is present, by the name of its field and in the order of the fields."""
@@ -110,6 +138,11 @@ class Dataset:
         """Number of samples over all splits."""
         return sum(split.rows for split in (self.train, self.validation, self.test) if split is not None)
 
+    @property
+    def streamed(self) -> bool:
+        """Whether the rows stay in a file, to be read piece by piece."""
+        return self.train.streamed
+
     def to(self, device: torch.device | str, dtype: torch.dtype) -> "Dataset":
         """The same dataset on another device or in another precision, under the same checksum."""
         return replace(
@@ -128,11 +161,14 @@ class DatasetConfig:
         seed: Fixes the split, and the instance where the data are generated.
         split: Fractions of the rows for training, validation and test. What is missing to 1 stays unused.
         standardize: Whether to centre and scale each column with mean and deviation of the training rows.
+        order: `given`, or `label`: the rows of each split sorted by class, so that blocks of rows are unlike each
+            other, as the data of clients are.
     """
 
     seed: int = 0
     split: list[float] = field(default_factory=lambda: [0.6, 0.2, 0.2])
     standardize: bool = True
+    order: str = "given"
 
     def __post_init__(self) -> None:
         """Refuse impossible values.
@@ -145,6 +181,7 @@ class DatasetConfig:
                 f"{type(self).__name__}.seed must be an integer from 0 to 2**63 - 1; found {self.seed!r}. "
                 "Change `dataset.seed=`."
             )
+        require_one_of(self, "order", ("given", "label"))
         problem = _split_problem(self.split)
         if problem is not None:
             raise SettingError(
@@ -209,6 +246,8 @@ def assemble(
     if parts is None:
         parts = _split_rows(codes, config)
         _check_parts(name, parts, codes, config)
+    if config.order == "label":
+        parts = _sorted_by_class(name, parts, codes, columns or {})
     _check_trainable(name, parts[0], codes, values)
     extra = {field: _checked_column(name, field, column, matrix.shape[0]) for field, column in (columns or {}).items()}
     mean, scale = np.zeros(matrix.shape[1]), np.ones(matrix.shape[1])
@@ -325,6 +364,17 @@ def _split_rows(codes: NDArray[np.int64], config: DatasetConfig) -> list[NDArray
         for piece, start, end in zip(pieces, ends - counts, ends, strict=False):
             piece.append(shuffled[start:end])
     return [np.sort(np.concatenate(piece)) for piece in pieces]
+
+
+def _sorted_by_class(
+    name: str, parts: Sequence[NDArray[np.int64]], codes: NDArray[np.int64], columns: Mapping[str, Any]
+) -> list[NDArray[np.int64]]:
+    if "queries" in columns:
+        raise DataError(
+            f"Dataset {name!r}: the rows of a query stand together and cannot be sorted by class; found "
+            "`dataset.order=label`. Leave it at `given`."
+        )
+    return [part[np.argsort(codes[part], kind="stable")] for part in parts]
 
 
 def _with_unused(split: Sequence[float]) -> NDArray[np.float64]:

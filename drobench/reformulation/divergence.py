@@ -17,6 +17,7 @@ import math
 from abc import abstractmethod
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -263,7 +264,8 @@ class CVaRToComposite(LiftedDivergence):
 
     def first_dual(self, losses: Tensor) -> float:
         assert isinstance(self.form.ambiguity, CVaR)
-        return float(torch.quantile(losses, 1.0 - self.form.ambiguity.level))
+        # Not torch's, which stops at 2^24 losses.
+        return float(np.quantile(losses.cpu().numpy(), 1.0 - self.form.ambiguity.level))
 
 
 class TemperatureTilt(DualTransform):

@@ -9,8 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytorch_lightning as pl
+import torch
 
-from drobench.training.solver_module import SolverModule
+from drobench.objective.oracle import Shard
+from drobench.solver.solver import state_from_dict, state_type
+from drobench.training.evaluation import Scores
+from drobench.training.solver_module import SolverModule, Task
 
 
 class PeriodicCheckpoint(pl.Callback):
@@ -44,3 +48,18 @@ class PeriodicCheckpoint(pl.Callback):
             partial.replace(self.path)
         self.saved_at = time.monotonic()
         self.saved_steps = pl_module.steps
+
+
+def why_unusable(file: Path, task: Task) -> str | None:
+    """Return why a checkpoint cannot be continued, if it cannot: cut off, forged, or of another version of the code."""
+    try:
+        saved = torch.load(file, map_location="cpu", weights_only=True)["drobench"]
+        oracle = task.build_oracles[saved["stage"]](Shard())
+        for mine in saved["ranks"]:
+            state_from_dict(state_type(task.solver), mine["state"])
+            oracle.load_state_dict(mine["oracle"])
+        if saved["best"] is not None:
+            Scores(**saved["best"])
+    except Exception as error:  # a damaged file may raise anything
+        return f"{type(error).__name__}: {(str(error).splitlines() or ['no message'])[0]}"
+    return None

@@ -10,9 +10,15 @@ import torch
 class Clock:
     """Accumulates seconds under names such as `solver` and `evaluation`."""
 
-    def __init__(self, device: torch.device, now: Callable[[], float] = time.perf_counter) -> None:
+    def __init__(
+        self,
+        device: torch.device,
+        now: Callable[[], float] = time.perf_counter,
+        synchronize: Callable[[torch.device], None] = torch.cuda.synchronize,
+    ) -> None:
         self.device = device
         self.now = now
+        self.synchronize = synchronize
         self.seconds: dict[str, float] = {"solver": 0.0, "evaluation": 0.0}
 
     @contextmanager
@@ -27,5 +33,5 @@ class Clock:
     def _read(self) -> float:
         # Kernels run asynchronously on a GPU: without waiting, their time would fall into whatever comes next.
         if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)
+            self.synchronize(self.device)
         return self.now()

@@ -1,6 +1,6 @@
 """Settings of the trainer and the logger, apart from Lightning so that reading a configuration stays quick."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from drobench.errors import DrobenchError, require_one_of, require_positive
 
@@ -53,7 +53,16 @@ class LoggerConfig:
     """Where metrics go besides the record."""
 
     name: str = "none"
-    """`none` or `csv`."""
+    """`none`, `csv`, `wandb` or `tensorboard`. The settings below are those of `wandb`."""
+    project: str = "drobench"
+    entity: str | None = None
+    """User or team; null: the default of whoever is logged in."""
+    mode: str = "auto"
+    """`online`, `offline`, `disabled`, or `auto`: WANDB_MODE if it is set, else online exactly where a key is found."""
+    group: str | None = None
+    """null: the name of the sweep, or one name for all runs of a multirun."""
+    tags: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        require_one_of(self, "name", ("none", "csv"))
+        require_one_of(self, "name", ("none", "csv", "wandb", "tensorboard"))
+        require_one_of(self, "mode", ("auto", "online", "offline", "disabled"))

@@ -17,7 +17,6 @@ import torch
 import torch.distributed
 from torch import Tensor
 
-from drobench.errors import DrobenchError
 from drobench.objective.oracle import Oracle, Shard
 from drobench.problem.problem import Problem
 from drobench.results.record import Status
@@ -26,6 +25,7 @@ from drobench.solver.solver import Solver, state_from_dict, state_to_dict, state
 from drobench.training.budget import Budget, BudgetConfig, Progress, Verdict
 from drobench.training.clock import Clock
 from drobench.training.evaluation import EvaluationConfig, Evaluator, Scores, better_feasible
+from drobench.training.rank_states import redistribute
 
 # Long enough that Lightning's own work per training step (a quarter of a millisecond) disappears.
 _CHUNK_SECONDS = 0.25
@@ -327,16 +327,11 @@ class SolverModule(pl.LightningModule):
         }
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Take up this rank's part of a checkpoint."""
+        """Take up this rank's part of a checkpoint, or its share of one by another number of ranks."""
         saved = checkpoint["drobench"]
-        if len(saved["ranks"]) != self.communicator.world_size:
-            raise DrobenchError(
-                f"The checkpoint was written by {len(saved['ranks'])} processes and cannot be continued by "
-                f"{self.communicator.world_size}. Use trainer.devices={len(saved['ranks'])}, or delete the checkpoint."
-            )
+        mine = redistribute(saved["ranks"], self.communicator.world_size)[self.communicator.rank]
         self.stage = saved["stage"]
         self.oracle = self._build_oracle()
-        mine = saved["ranks"][self.communicator.rank]
         self.solver_state = state_from_dict(state_type(self.task.solver), mine["state"])
         self.oracle.load_state_dict(mine["oracle"])
         self.communicator.rounds, self.communicator.bytes = mine["communication"]

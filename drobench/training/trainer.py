@@ -1,7 +1,6 @@
 """Running a task under Lightning: on one CPU or GPU, or as one rank of several processes."""
 
 import logging
-import shutil
 import signal
 import threading
 import warnings
@@ -12,12 +11,13 @@ from typing import Any
 
 import pytorch_lightning as pl
 import torch
-from pytorch_lightning.loggers import CSVLogger, Logger
+from pytorch_lightning.plugins.environments import ClusterEnvironment, LightningEnvironment, TorchElasticEnvironment
 from pytorch_lightning.strategies import DDPStrategy
 
 from drobench.errors import DrobenchError
 from drobench.training.checkpointing import PeriodicCheckpoint
-from drobench.training.settings import LoggerConfig, TrainerConfig
+from drobench.training.run_log import RunLog
+from drobench.training.settings import TrainerConfig
 from drobench.training.solver_module import SolverModule, Task
 
 # An endless supply of batch numbers: the budget, not the data loader, ends a run.
@@ -46,9 +46,8 @@ def device_of(config: TrainerConfig, local_rank: int) -> torch.device:
 def train(
     task: Task,
     config: TrainerConfig,
-    logger: LoggerConfig,
+    log: RunLog,
     folder: Path,
-    log_folder: Path,
     report: Callable[[dict[str, Any]], None] | None = None,
 ) -> SolverModule:
     """Run the task until its budget ends it; continue from a checkpoint in `folder` if there is one.
@@ -68,7 +67,8 @@ def train(
             devices=config.devices,
             num_nodes=config.nodes,
             strategy=_strategy(config),
-            logger=_logger(logger, log_folder),
+            plugins=[_cluster(config)],
+            logger=log.open(continued=checkpoint.exists()) or False,
             callbacks=callbacks,
             max_epochs=1,
             use_distributed_sampler=False,
@@ -102,12 +102,14 @@ def _strategy(config: TrainerConfig) -> Any:
     return DDPStrategy(process_group_backend="nccl" if config.uses_gpu else "gloo")
 
 
-def _logger(config: LoggerConfig, folder: Path) -> Logger | bool:
-    if config.name == "none":
-        return False
-    # A resumed run logs its curve from the start again.
-    shutil.rmtree(folder, ignore_errors=True)
-    return CSVLogger(save_dir=folder, name="", version="")
+def _cluster(config: TrainerConfig) -> ClusterEnvironment:
+    """Say who started this process. Lightning would guess, and take any job of SLURM for one of its own ranks."""
+    if config.distributed:
+        return TorchElasticEnvironment()
+    alone = LightningEnvironment()
+    # It reads variables such as RANK and SLURM_PROCID when it is imported, and would not write a thing on rank 1.
+    alone.set_global_rank(0)
+    return alone
 
 
 def _expect_warnings() -> None:

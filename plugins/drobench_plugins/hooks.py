@@ -10,6 +10,7 @@ from drobench.registry import DatasetEntry, ProblemEntry, SolverEntry, hookimpl
 def drobench_solvers() -> list[SolverEntry]:
     """Return the solvers of this package."""
     from drobench_plugins.solvers import (  # noqa: PLC0415
+        dist_gcivr,
         exact_convex,
         gcivr,
         gcivr_authors,
@@ -19,7 +20,7 @@ def drobench_solvers() -> list[SolverEntry]:
         unconstrained,
     )
 
-    modules = (gcivr, gcivr_authors, scgd, unconstrained, heavily_constrained, lagrangian, exact_convex)
+    modules = (gcivr, dist_gcivr, gcivr_authors, scgd, unconstrained, heavily_constrained, lagrangian, exact_convex)
     return [module.entry() for module in modules]
 
 
@@ -54,6 +55,7 @@ def drobench_datasets() -> list[DatasetEntry]:
         communities_crime,
         communities_twin,
         digits,
+        mapped,
         mslr,
         mslr_twin,
         synthetic,
@@ -65,6 +67,7 @@ def drobench_datasets() -> list[DatasetEntry]:
         digits,
         synthetic,
         tabular,
+        mapped,
         adult,
         communities_crime,
         mslr,

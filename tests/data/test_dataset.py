@@ -419,3 +419,28 @@ def test_the_settings_can_be_a_structured_config():
     composed = OmegaConf.merge(OmegaConf.structured(DatasetConfig), {"seed": 4, "split": [1, 0, 0]})
     config = OmegaConf.to_object(composed)
     assert config == DatasetConfig(seed=4, split=[1.0, 0.0, 0.0])
+
+
+class TestOrder:
+    def test_rows_sorted_by_class_are_the_same_rows(self):
+        generator = np.random.default_rng(0)
+        features, labels = generator.normal(size=(40, 3)), generator.integers(0, 3, 40)
+        settings = {"split": [0.5, 0.25, 0.25], "seed": 2}
+        given = assemble("rows", features, labels, DatasetConfig(**settings))
+        by_class = assemble("rows", features, labels, DatasetConfig(**settings, order="label"))
+        for name in ("train", "validation", "test"):
+            before, after = getattr(given, name), getattr(by_class, name)
+            order = torch.argsort(before.labels, stable=True)
+            assert torch.equal(after.labels, before.labels[order])
+            torch.testing.assert_close(after.features, before.features[order], rtol=0, atol=1e-14)
+        assert given.sha256 != by_class.sha256
+
+    def test_the_rows_of_a_query_are_not_torn_apart(self):
+        features, labels = np.arange(12.0).reshape(6, 2), np.array([0, 1, 0, 1, 0, 1])
+        config = DatasetConfig(split=[1, 0, 0], order="label")
+        with pytest.raises(DataError, match=r"rows of a query stand together.*dataset\.order=label"):
+            assemble("ranked", features, labels, config, columns={"queries": np.array([0, 0, 1, 1, 2, 2])})
+
+    def test_another_order_is_refused(self):
+        with pytest.raises(SettingError, match="order"):
+            DatasetConfig(order="random")

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import rank_program
 import torch
 
 
@@ -43,6 +44,8 @@ def _start_ranks(processes: int, *words: object) -> None:
 def folder_of_two(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder in which two ranks have done everything they can: one start serves all tests."""
     folder = tmp_path_factory.mktemp("two")
+    # What one process has begun, the two will end.
+    rank_program.train(folder / "grown", processes=1, steps=140, checkpoint_steps=40)
     _start_ranks(2, folder, "lightning")
     return folder
 
@@ -53,6 +56,31 @@ def folder_of_three(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("three")
     _start_ranks(3, folder)
     return folder
+
+
+@pytest.fixture(scope="module")
+def breakable(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Put a package that looks installed on the path of this process and of all that it starts."""
+    from hydra.core.config_store import ConfigStore
+
+    from drobench.registry import load_catalogue
+
+    site = tmp_path_factory.mktemp("site")
+    metadata = site / "breakable-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: breakable\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text("[drobench]\nbreakable = breakable_plugin\n")
+    inherited = os.environ.get("PYTHONPATH")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(site)
+        words = [str(site), str(Path(__file__).parent), *([inherited] if inherited else [])]
+        patch.setenv("PYTHONPATH", os.pathsep.join(words))
+        load_catalogue.cache_clear()
+        assert "breakable" in load_catalogue().solvers
+        yield
+    for name in ("breakable", "counted"):
+        ConfigStore.instance().repo.get("solver", {}).pop(f"{name}.yaml", None)
+    load_catalogue.cache_clear()
 
 
 def _processes_with(text: str) -> dict[int, str]:
@@ -100,7 +128,6 @@ def launched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[...,
             # The name of the resolved file is what tells our ranks from everybody else's.
             patch.setenv("TMPDIR", str(folder))
             patch.setattr(tempfile, "tempdir", str(folder))
-            patch.delenv("RANK", raising=False)
             return run(*overrides, results=folder / "results"), folder
 
     yield launch
@@ -109,3 +136,27 @@ def launched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[...,
         for process in _processes_with(str(folder)):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
+
+
+@pytest.fixture
+def command_at_work() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+    """Start `drobench run`, in a process of its own, and wait until a checkpoint shows that it computes."""
+    started = []
+
+    def start(folder: Path, *words: str, **variables: str) -> subprocess.Popen[bytes]:
+        program = Path(sys.executable).with_name("drobench")
+        environment = {**os.environ, "TMPDIR": str(folder), **variables}
+        words = (*words, f"results={folder / 'results'}")
+        with (folder / "output.txt").open("w") as output:
+            command = subprocess.Popen([program, "run", *words], env=environment, stdout=output, stderr=output)
+        started.append(command)
+        deadline = time.monotonic() + 120.0
+        while not list(folder.glob("results/.work/*/last.ckpt")) and time.monotonic() < deadline:
+            assert command.poll() is None, (folder / "output.txt").read_text()
+            time.sleep(0.05)
+        return command
+
+    yield start
+    for command in started:
+        command.kill()
+        command.wait()

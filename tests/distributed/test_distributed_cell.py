@@ -56,10 +56,10 @@ def test_the_record_says_how_many_processes_there_were(together, alone):
 
 
 def test_what_was_exchanged_is_counted_and_the_harness_is_not(together, alone):
-    """Ten epochs on two ranks: two rounds with 13 numbers for a refresh, one with 8 numbers for each other step."""
+    """Ten epochs on two ranks: two rounds with 7 numbers for a refresh, one with 7 numbers for each other step."""
     record, _ = together
     assert record.communication.rounds == 2 * 10 + 290
-    assert record.communication.bytes == 2 * 8 * (13 * 10 + 8 * 290)
+    assert record.communication.bytes == 2 * 8 * (7 * 10 + 7 * 290)
     assert alone.communication.rounds == alone.communication.bytes == 0
 
 
@@ -99,7 +99,7 @@ def test_a_finished_cell_is_not_started_again(together, monkeypatch):
     def refuse(*_):
         raise AssertionError("the cell was computed again")
 
-    monkeypatch.setattr(one_run, "_launch", refuse)
+    monkeypatch.setattr(one_run, "start_ranks", refuse)
     record, folder = together
     overrides = (*CELL, "trainer=ddp_cpu", "trainer.checkpoint_steps=50", "logger=csv")
     assert run(*overrides, results=folder / "results") == record

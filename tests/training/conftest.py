@@ -192,12 +192,21 @@ class Bench:
         **settings: Any,
     ) -> Any:
         """Train the task in `folder`, with checkpoints only where a test asks for them."""
+        from drobench.training.loggers import make_logger
         from drobench.training.settings import LoggerConfig, TrainerConfig
         from drobench.training.trainer import train
 
         folder.mkdir(parents=True, exist_ok=True)
         trainer = TrainerConfig(**{"checkpoint_seconds": None, **settings})
-        return train(task, trainer, LoggerConfig(logger), folder, folder / "log", report)
+        with make_logger(LoggerConfig(logger, group="bench"), self.card(), folder / "log") as log:
+            return train(task, trainer, log, folder, report)
+
+    @staticmethod
+    def card() -> Any:
+        """Return what a log says about a run of this bench."""
+        from drobench.training.run_log import RunCard
+
+        return RunCard("0123456789abcdef" * 4, "a run", "scgd", {"solver": {"name": "scgd", "batch": 16}, "seed": 3})
 
 
 @pytest.fixture(scope="session")

@@ -4,8 +4,13 @@ import time
 
 import pytest
 import torch
+from pytorch_lightning.loggers.logger import DummyLogger
 
 from drobench.training.clock import Clock
+from drobench.training.clock_check import ClockCheck, check_clock
+from drobench.training.run_log import RunLog
+from drobench.training.settings import TrainerConfig
+from drobench.training.trainer import train
 
 CPU = torch.device("cpu")
 
@@ -95,3 +100,68 @@ def test_a_sleep_in_a_step_counts_and_a_sleep_in_the_evaluator_does_not(bench, t
     assert module.clock.seconds["evaluation"] >= 9 * 0.2
     assert 0.2 <= module.clock.seconds["solver"] < 0.2 + 5 * 0.2
     assert 0.2 <= module.curve[-1]["solver_seconds"] < 0.2 + 5 * 0.2
+
+
+def test_a_sleep_in_a_logger_or_in_the_recovery_on_the_way_is_not_counted(bench, told, trained_by_fake_time, tmp_path):
+    """A step takes 1 s, a log or a report 64 s, a recovery 1024 s; only the last recovery is the solver's."""
+
+    class SlowLogger(DummyLogger):
+        def log_metrics(self, *arguments, **settings):
+            trained_by_fake_time.advance(64.0)
+
+    class SlowLog(RunLog):
+        def open(self, continued):
+            return SlowLogger()
+
+    def act(point, step):
+        trained_by_fake_time.advance(1.0)
+        return point
+
+    def recover(point):
+        trained_by_fake_time.advance(1024.0)
+        return point
+
+    task = bench.task(told(act), recover=recover, steps=30)
+    config = TrainerConfig(checkpoint_seconds=None, checkpoint_steps=10)
+    module = train(task, config, SlowLog(), tmp_path, lambda row: trained_by_fake_time.advance(64.0))
+    assert [row["solver_seconds"] for row in module.curve] == [0.0, 10.0, 20.0, 30.0]
+    assert module.clock.seconds["solver"] == 30.0 + 1024.0
+
+
+def test_a_gpu_has_finished_before_the_clock_is_read(fake_time):
+    """What was queued takes its time while the clock waits, before the block begins and before it ends."""
+    asked = []
+
+    def synchronize(device):
+        asked.append(device)
+        fake_time.advance(4.0)
+
+    device = torch.device("cuda", 1)
+    clock = Clock(device, fake_time, synchronize)
+    with clock.timing("solver"):
+        fake_time.advance(1.0)
+    assert asked == [device, device]
+    # The four seconds before the block belong to what came before it.
+    assert clock.seconds["solver"] == 1.0 + 4.0
+
+
+def test_a_cpu_is_not_waited_for(fake_time):
+    def refuse(device):
+        raise AssertionError(f"{device} has nothing to wait for")
+
+    with Clock(CPU, fake_time, refuse).timing("solver"):
+        pass
+
+
+def test_the_clock_can_check_itself():
+    found = check_clock()
+    assert found.good
+    assert found.solver >= 0.1
+    # The start, the last row of the curve and the last iterate.
+    assert found.evaluation >= 0.3
+
+
+@pytest.mark.parametrize("timed", [0.05, 0.4, 0.31])
+def test_the_check_finds_a_clock_that_forgets_the_solver_or_counts_the_scoring(timed):
+    assert ClockCheck(0.1, 0.3, 0.101).good
+    assert not ClockCheck(0.1, 0.3, timed).good

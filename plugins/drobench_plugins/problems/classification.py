@@ -1,5 +1,6 @@
 """What the robust classification problems share: a predictor, training losses, and exact metrics on every split."""
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -7,6 +8,7 @@ from drobench.data.dataset import Dataset, Split
 from drobench.objective.forms import Scored
 from drobench.objective.losses import CrossEntropyLoss, LogisticLoss, Losses, ScoreLoss, SigmoidLoss
 from drobench.objective.predictor import ModelConfig, build_predictor
+from drobench.objective.streamed_losses import StreamedLosses
 from drobench.problem.metrics import SplitScore, classification_errors
 from drobench.problem.problem import Problem
 
@@ -23,7 +25,7 @@ class Classification(Problem):
         self.dataset = dataset
         self.binary = dataset.classes == 2
         self.loss = self._score_loss(loss)
-        self.predictor = build_predictor(model, dataset.train.features.shape[1], dataset.classes)
+        self.predictor = build_predictor(model, dataset.train.columns, dataset.classes)
         self.splits = {"train": dataset.train, "validation": dataset.validation, "test": dataset.test}
 
     def _score_loss(self, name: str) -> ScoreLoss:
@@ -33,7 +35,14 @@ class Classification(Problem):
 
     def training_losses(self) -> Losses:
         """Return the losses of the training rows as functions of the parameters."""
-        return self.predictor.losses(self.dataset.train.features, self._targets(self.dataset.train), self.loss)
+        train = self.dataset.train
+        if train.streamed:
+            return StreamedLosses(lambda index: self.losses_of(train.take(index)), train.rows, train.at_once)
+        return self.losses_of(train)
+
+    def losses_of(self, split: Split) -> Losses:
+        """Return the losses of rows in memory as functions of the parameters."""
+        return self.predictor.losses(split.features, self._targets(split), self.loss)
 
     def _targets(self, split: Split) -> Tensor:
         """Return signs for two classes, class numbers for more."""
@@ -48,19 +57,28 @@ class Classification(Problem):
         rows = self.splits[split]
         if rows is None:
             return None
-        scores = self.predictor.scores(point, rows.features)
-        losses, _ = self.loss.value_and_slope(scores, self._targets(rows))
-        errors = classification_errors(scores, rows.labels)
-        counts = torch.bincount(rows.labels, minlength=self.dataset.classes)
-        by_class = torch.bincount(rows.labels, weights=errors, minlength=self.dataset.classes)
-        tail = max(1, round(_TAIL * losses.numel()))
+        losses = torch.empty(rows.rows, dtype=point.dtype, device=point.device)
+        # In double precision: single precision cannot count beyond 2^24.
+        counts, by_class = torch.zeros(2, self.dataset.classes, dtype=torch.float64, device=point.device)
+        for piece in rows.pieces():
+            part = rows.take(piece)
+            scores = self.predictor.scores(point, part.features)
+            losses[piece], _ = self.loss.value_and_slope(scores, self._targets(part))
+            errors = classification_errors(scores, part.labels)
+            counts += torch.bincount(part.labels, minlength=self.dataset.classes)
+            by_class += torch.bincount(part.labels, weights=errors, minlength=self.dataset.classes)
         extra = {
             "average_risk": float(losses.mean()),
             "worst_class_error": float((by_class / counts)[counts > 0].max()),
-            "tail_loss_95": float(losses.topk(tail).values.mean()),
+            "tail_loss_95": _mean_of_largest(losses, max(1, round(_TAIL * losses.numel()))),
             "largest_loss": float(losses.max()),
         }
         robust = self.worst_case(losses)
         if robust is not None:
             extra["worst_case_risk"] = float(robust)
-        return SplitScore(error=float(errors.mean()), extra=extra)
+        return SplitScore(error=float(by_class.sum()) / rows.rows, extra=extra)
+
+
+def _mean_of_largest(losses: Tensor, count: int) -> float:
+    """Return the mean of the `count` largest; `topk` would need four times the memory of a partition."""
+    return float(np.partition(losses.cpu().numpy(), -count)[-count:].mean())

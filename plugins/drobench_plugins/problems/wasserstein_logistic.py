@@ -41,7 +41,8 @@ class WassersteinLogistic(Classification):
         if model.name != "linear":
             raise SettingError(f"wasserstein_logistic needs model=linear; found model={model.name}.")
         super().__init__(dataset, model, "logistic")
-        losses = self.training_losses()
+        # Its reformulations work on all rows at once.
+        losses = self.losses_of(dataset.train)
         assert isinstance(losses, LinearMarginLosses)
         flip_cost = math.inf if config.flip_cost is None else config.flip_cost
         self.form = WassersteinRisk(

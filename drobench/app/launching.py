@@ -1,0 +1,167 @@
+"""Starting the ranks of a cell with torch's launcher, waiting for them, and finding out why they failed.
+
+A rank that fails writes down why, in the folder of its run. One that was killed cannot; the launcher has seen it.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from drobench.app.optimum import Reference
+from drobench.app.ranks import RANK_GRACE_SECONDS
+from drobench.errors import DrobenchError
+from drobench.registry.time_limit import TimeLimitExpired
+from drobench.results.record import Optimum
+from drobench.training.settings import TrainerConfig
+
+_POLL_SECONDS = 0.05
+# For the launcher, which ends itself after its ranks; a sweep gives its workers a little more than this.
+_GRACE_SECONDS = RANK_GRACE_SECONDS + 7.0
+# What a launcher further out (srun, mpirun, another torchrun) says about its own processes is not about our ranks.
+_RANK_VARIABLES = {"RANK", "LOCAL_RANK", "NODE_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}
+_RANK_PREFIXES = ("TORCHELASTIC_", "PET_", "GROUP_", "ROLE_")
+_THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+# Sent by the launcher itself, or by nccl to a process whose peer has died: never the beginning of a failure.
+_CONSEQUENCES = (signal.SIGTERM, signal.SIGABRT)
+
+
+class RankFailed(DrobenchError):  # noqa: N818 - reads as what it says
+    """One of the processes of a run failed."""
+
+
+def start_ranks(config_text: str, reference: Reference, trainer: TrainerConfig, folder: Path, deadline: float) -> None:
+    """Start the ranks of one machine and wait until they have ended well.
+
+    Args:
+        config_text: The resolved configuration.
+        reference: What is known of the optimum, found before so that no rank looks for it again.
+        trainer: How many, with how many threads.
+        folder: Where a failing rank says why.
+        deadline: When to give up, in the time of `time.monotonic`.
+
+    Raises:
+        RankFailed: If one fails or dies; says which, and why.
+        TimeLimitExpired: If they are still at work after the deadline.
+    """
+    forget_failures(folder)
+    with tempfile.TemporaryDirectory(prefix="drobench-") as name:
+        resolved, known, ends = (Path(name) / file for file in ("resolved.yaml", "optimum.json", "ends.json"))
+        resolved.write_text(config_text, encoding="utf-8")
+        known.write_text(json.dumps(reference_to_dict(reference)), encoding="utf-8")
+        output = Path(name) / "output.txt"
+        # Its logs go into this folder too, or they would stay among the temporary files.
+        command = [sys.executable, "-m", "drobench.app.ranks", str(ends), "--standalone"]
+        command += ["--log-dir", str(Path(name) / "logs"), "--nproc-per-node", str(trainer.devices)]
+        command += ["-m", "drobench.app.one_run", str(resolved), str(known)]
+        environment = rank_environment(os.environ, trainer.threads)
+        with output.open("wb") as sink:
+            launcher = subprocess.Popen(command, stdout=sink, stderr=subprocess.STDOUT, env=environment)  # noqa: S603  # our own words
+            try:
+                code = _wait(launcher, deadline)
+            finally:
+                _end(launcher)
+        if code != 0:
+            reason = _killed(ends) or first_failure(folder)
+            raise RankFailed(reason or f"the launcher ended with code {code}: {_tail(output)}")
+
+
+def rank_environment(inherited: Mapping[str, str], threads: int) -> dict[str, str]:
+    """Return the variables for the launcher of ranks: nobody else's ranks, and as many threads as the run has."""
+    kept = {
+        name: value
+        for name, value in inherited.items()
+        if name not in _RANK_VARIABLES and not name.startswith(_RANK_PREFIXES)
+    }
+    return {**kept, **dict.fromkeys(_THREAD_VARIABLES, str(threads))}
+
+
+def reference_to_dict(reference: Reference) -> dict[str, Any]:
+    """Return what is known of the optimum as plain values."""
+    return asdict(reference)
+
+
+def reference_from_dict(content: Mapping[str, Any]) -> Reference:
+    """Return what `reference_to_dict` was given."""
+    optimum = content["optimum"]
+    return Reference(None if optimum is None else Optimum(**optimum), content["reason"])
+
+
+def _wait(launcher: subprocess.Popen[bytes], deadline: float) -> int:
+    """Return the launcher's code, or raise `TimeLimitExpired` when it is still at work after the deadline.
+
+    It looks again and again, since `Popen.wait` without a timeout would not hear an interrupt: polars handles SIGINT
+    with `SA_RESTART`, after which the kernel goes on waiting. A sleep is not restarted.
+    """
+    while (code := launcher.poll()) is None:
+        if time.monotonic() > deadline:
+            raise TimeLimitExpired
+        time.sleep(_POLL_SECONDS)
+    return code
+
+
+def _end(launcher: subprocess.Popen[bytes]) -> None:
+    """Leave no process behind: the launcher ends its ranks when it is asked to end, and the kernel ends them if not."""
+    launcher.terminate()
+    try:
+        launcher.wait(timeout=_GRACE_SECONDS)
+    except subprocess.TimeoutExpired:
+        launcher.kill()
+        launcher.wait()
+
+
+@contextmanager
+def failures_noted(folder: Path, rank: int) -> Iterator[None]:
+    """Write down why this rank fails, for whoever records the run."""
+    try:
+        yield
+    except Exception as error:
+        # The first rank removes the folder when it is done, which this one may not be.
+        folder.mkdir(parents=True, exist_ok=True)
+        failure = {"rank": rank, "time": time.time(), "reason": f"{type(error).__name__}: {error}"}
+        (folder / f"rank{rank}.json").write_text(json.dumps(failure))
+        raise
+
+
+def forget_failures(folder: Path) -> None:
+    """Remove what the ranks of an earlier attempt have written down."""
+    for file in folder.glob("rank*.json"):
+        file.unlink()
+
+
+def first_failure(folder: Path) -> str | None:
+    """Return what the first failing rank wrote down."""
+    failures = [json.loads(file.read_text()) for file in folder.glob("rank*.json")]
+    if not failures:
+        return None
+    first = min(failures, key=lambda failure: float(failure["time"]))
+    return f"rank {first['rank']}: {first['reason']}"
+
+
+def _killed(ends: Path) -> str | None:
+    """Return which rank was killed by somebody else: the others fail only because it is gone.
+
+    The launcher kills the ranks that are left, too, but only after it has given them some time.
+    """
+    if not ends.exists():
+        return None
+    found = json.loads(ends.read_text())
+    first = min(end["time"] for end in found)
+    for end in found:
+        number = -end["code"]
+        if number > 0 and number not in _CONSEQUENCES and end["time"] - first < RANK_GRACE_SECONDS:
+            return f"rank {end['rank']} was killed by signal {number} ({signal.Signals(number).name})"
+    return None
+
+
+def _tail(output: Path) -> str:
+    lines = output.read_text(errors="replace").strip().splitlines()
+    return " | ".join(lines[-3:]) or "no output"

@@ -1,0 +1,25 @@
+"""The log of a cell: from its configuration to where its curve goes besides the record."""
+
+import os
+from pathlib import Path
+
+import torch.distributed
+
+from drobench.app.config import plain
+from drobench.app.recording import Draft
+from drobench.results.record import short_id
+from drobench.training.loggers import make_logger
+from drobench.training.run_log import RunCard, RunLog
+
+FOLDER = ".logs"
+"""Where logs lie in a folder of results."""
+
+
+def log_of(draft: Draft, results: Path) -> RunLog:
+    """Return the log of a run, not yet opened; on ranks other than 0 it leads nowhere."""
+    config = draft.config
+    words = (config.solver.name, config.problem.name, config.dataset.name, f"seed{config.seed}", short_id(draft.run_id))
+    card = RunCard(draft.run_id, "-".join(words), config.solver.name, plain(config))
+    # The launcher tells its ranks; others may have set the same variable for a process that computes a cell by itself.
+    rank = int(os.environ["RANK"]) if torch.distributed.is_torchelastic_launched() else 0
+    return make_logger(config.logger, card, results / FOLDER / draft.run_id, rank)
