@@ -44,7 +44,7 @@ from drobench.app.launching import (
 from drobench.app.meeting import Meeting
 from drobench.app.ranks import end_with_parent
 from drobench.app.recording import Draft, curve_frame, finished_record, now, solution_arrays
-from drobench.app.run_logs import log_of
+from drobench.app.run_logs import log_of, log_stored
 from drobench.data.dataset import Dataset
 from drobench.errors import DrobenchError
 from drobench.reformulation.routes import NoRouteError
@@ -99,6 +99,7 @@ def run_cell(
     draft = draft_of(config, catalogue)
     with store.lock(draft.run_id):
         if not again and store.finished(draft.run_id):
+            log_stored(draft, store)
             return store.read(draft.run_id)
         if refusal is not None:
             status = Status.SKIPPED if isinstance(refusal, REFUSALS) else Status.FAILED

@@ -8,6 +8,7 @@ import torch.distributed
 from drobench.app.config import plain
 from drobench.app.recording import Draft
 from drobench.results.record import short_id
+from drobench.results.store import ResultStore
 from drobench.training.loggers import make_logger
 from drobench.training.run_log import RunCard, RunLog
 
@@ -23,3 +24,18 @@ def log_of(draft: Draft, results: Path) -> RunLog:
     # The launcher tells its ranks; others may have set the same variable for a process that computes a cell by itself.
     rank = int(os.environ["RANK"]) if torch.distributed.is_torchelastic_launched() else 0
     return make_logger(config.logger, card, results / FOLDER / draft.run_id, rank)
+
+
+def log_stored(draft: Draft, store: ResultStore) -> None:
+    """Log a run that is finished already, where its log is missing or an agent of wandb waits for it."""
+    missing = not (store.root / FOLDER / draft.run_id).exists()
+    if draft.config.logger.name == "none" or not (missing or "WANDB_RUN_ID" in os.environ):
+        return
+    with log_of(draft, store.root) as log:
+        logger = log.open(continued=False)
+        for row in store.curve(draft.run_id).to_dicts() if logger is not None else []:
+            numbers = {name: value for name, value in row.items() if value is not None}
+            logger.log_metrics(numbers, step=row["step"])
+        if logger is not None:
+            logger.save()
+        log.conclude(store.read(draft.run_id))

@@ -314,6 +314,32 @@ def test_the_logger_changes_neither_id_nor_result(tmp_path):
     assert (found.tags, found.project) == (["a", "b"], "other")
 
 
+def test_a_finished_run_is_logged_once_when_it_is_asked_for(tmp_path):
+    results = tmp_path / "results"
+    before = run(*SMALL, results=results)
+    assert not runs_in(results)
+    after = run(*SMALL, "logger=wandb", results=results)
+    assert after == before
+    logged = only_run_in(results)
+    assert logged.rows == as_logged(ResultStore(results).curve(before.run_id).to_dicts())
+    assert logged.summary["last/objective"] == before.iterates.last.objective
+    assert logged.exit_codes == [0]
+    seen = logged.history[-1]["_timestamp"]
+    run(*SMALL, "logger=wandb", results=results)
+    assert only_run_in(results).history[-1]["_timestamp"] == seen
+
+
+def test_a_finished_run_is_logged_again_for_an_agent(tmp_path, monkeypatch):
+    results = tmp_path / "results"
+    before = run(*SMALL, "logger=wandb", results=results)
+    monkeypatch.setenv("WANDB_RUN_ID", "agents-run")
+    run(*SMALL, "logger=wandb", results=results)
+    logged = only_run_in(results)
+    # The agent's own id is read by wandb itself, once in the life of a process; here, ours is not insisted on.
+    assert logged.identity != before.run_id[:32]
+    assert logged.summary["last/objective"] == before.iterates.last.objective
+
+
 def test_summaries_leave_out_what_is_unknown(tmp_path):
     record = run(*SMALL, "budget.passes=1", results=tmp_path / "results")
     summary = summary_of(record)
