@@ -8,11 +8,13 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from drobench.registry import Catalogue
+from drobench.registry import PLUGIN_API, Catalogue
+from drobench.results.board import Leaderboard
 from drobench.results.board import Table as TextTable
-from drobench.results.leaderboard import Leaderboard
+from drobench.results.formats import TEXT_COLUMNS, reading, sections
 from drobench.results.record import FAILURES, Iterate, Record, Status
 
+_UNLIMITED = 10_000
 _METRICS = (
     ("objective", "objective"),
     ("gap", "gap"),
@@ -108,32 +110,28 @@ def format_number(value: Any) -> str:
 
 
 def show_leaderboard(console: Console, found: Leaderboard) -> None:
-    """Print every board, without the columns that say nothing there; the other formats have them all."""
-    for board in found.boards:
-        header, rows = _telling(board.to_table())
-        console.print(table(board.title, header, rows, right=range(2, len(header))))
-        for note in board.notes:
+    """Print every board and what holds across boards; CSV and JSON have all there is."""
+    for title, content, notes in sections(found):
+        console.print(_fitting(console, title, content))
+        for note in notes:
             console.print(f"[dim]{escape(note)}[/dim]")
-    console.print(
-        f"[dim]Medians over seeds, {found.iterate} iterate; target: relative gap {found.target_gap:g}. "
-        "`--format markdown` has all columns, with intervals.[/dim]"
-    )
+        console.print()
+    for line in reading(found):
+        console.print(f"[dim]{escape(line)}[/dim]")
 
 
-def _telling(content: TextTable) -> tuple[list[str], list[list[str]]]:
-    """Keep rank, solver and runs, and of the rest what differs from its uneventful value."""
-    uneventful = {"failed": "0", "feasible": "100%"}
-    always = ("rank", "solver", "runs")
-    columns = {name: [row[position] for row in content.rows] for position, name in enumerate(content.header)}
-    kept = {
-        name: cells
-        for name, cells in columns.items()
-        if name in always or any(cell not in ("-", uneventful.get(name)) for cell in cells)
-    }
-    if "gap" in kept:
-        # The gap says the same as these two, and a terminal is narrow.
-        kept = {name: cells for name, cells in kept.items() if name not in ("objective", "relative gap")}
-    return list(kept), [list(row) for row in zip(*kept.values(), strict=True)]
+def _fitting(console: Console, title: str, content: TextTable) -> Table:
+    """Return the table without columns that can be spared, and then without intervals, if there is no room for them."""
+    right = [position for position, name in enumerate(content.header) if name not in TEXT_COLUMNS]
+    shown = table(title, content.header, content.rows, right)
+    shown.collapse_padding, shown.pad_edge = True, False
+    # Measured as if there were room for anything: with the console's own width nothing would ever seem too wide.
+    if console.measure(shown, options=console.options.update(max_width=_UNLIMITED)).maximum <= console.width:
+        return shown
+    if content.dispensable:
+        return _fitting(console, title, content.without(content.dispensable[0]))
+    shorter = content.without_intervals()
+    return shown if shorter == content else _fitting(console, title, shorter)
 
 
 def show_plugins(console: Console, catalogue: Catalogue) -> None:
@@ -148,6 +146,11 @@ def show_plugins(console: Console, catalogue: Catalogue) -> None:
             for name, found in entries.items()
         ]
         console.print(table(kind, ["name", "what it is", "reference", "from"], rows))
+    read = [
+        [it.plugin, f"{it.distribution} {it.version}", "unknown" if it.api is None else str(it.api), str(it.entries)]
+        for it in catalogue.plugins
+    ]
+    console.print(table(f"plugins (this drobench has plugin API {PLUGIN_API})", ["name", "from", "API", "entries"], read))
     for trouble in catalogue.troubles:
         console.print(f"[yellow]not used:[/yellow] {escape(str(trouble))}")
     if catalogue.disabled:

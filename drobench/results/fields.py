@@ -9,9 +9,10 @@ import math
 import reprlib
 from collections.abc import Mapping
 from enum import StrEnum
+from functools import cache
 from pathlib import Path
 from types import NoneType
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy
 
@@ -20,6 +21,7 @@ from drobench.errors import DrobenchError
 OPTIONAL = {"optional": True}
 """Metadata of a field that may be missing when a record is read; all others must be there, if only as null."""
 
+_LAYOUTS: dict[type, "_Layout"] = {}
 _WORDS = {str: "text", int: "a whole number", float: "a number", bool: "true or false", dict: "an object"}
 
 
@@ -99,21 +101,24 @@ def decode(kind: type[PartType], payload: Any, file: str | Path, where: str = ""
     """
     if not isinstance(payload, dict):
         raise DamagedRecord(file, where or None, "an object", describe(payload))
-    hints = get_type_hints(kind)
+    fields, hints, exact = _layout(kind)
     values: dict[str, Any] = {}
-    for name, field in known_fields(kind).items():
+    for name, field in fields.items():
+        if name in payload and type(payload[name]) in exact[name]:
+            values[name] = payload[name]
+            continue
         place = f"{where}.{name}" if where else name
         if name in payload:
             values[name] = _decode_value(hints[name], payload[name], file, place)
         elif not field.metadata.get("optional"):
             raise DamagedRecord(file, place, _expected(hints[name]), "nothing: the field is missing")
-    others = {name: value for name, value in payload.items() if name not in known_fields(kind)}
+    others = {name: value for name, value in payload.items() if name not in fields}
     return kind(**values, others=others)
 
 
 def known_fields(kind: type[Part]) -> dict[str, dataclasses.Field[Any]]:
     """The fixed fields of a part, in the order in which they are written."""
-    return {field.name: field for field in dataclasses.fields(kind) if field.name != "others"}
+    return _layout(kind).fields
 
 
 def describe(value: Any) -> str:
@@ -121,8 +126,35 @@ def describe(value: Any) -> str:
     return "null" if value is None else reprlib.repr(value)
 
 
+class _Layout(NamedTuple):
+    """What a part is made of, worked out once: thousands of records have the same parts.
+
+    Attributes:
+        fields: The fixed fields.
+        hints: Their annotations.
+        exact: The types of values that need no further look.
+    """
+
+    fields: dict[str, dataclasses.Field[Any]]
+    hints: dict[str, Any]
+    exact: dict[str, tuple[type, ...]]
+
+
+def _layout(kind: type[Part]) -> _Layout:
+    if kind not in _LAYOUTS:
+        fields = {field.name: field for field in dataclasses.fields(kind) if field.name != "others"}
+        hints = get_type_hints(kind)
+        _LAYOUTS[kind] = _Layout(fields, hints, {name: _exact_types(hints[name]) for name in fields})
+    return _LAYOUTS[kind]
+
+
+def _exact_types(annotation: Any) -> tuple[type, ...]:
+    plain = () if annotation is Any or _bare(annotation) not in _WORDS else (_bare(annotation),)
+    return (*plain, NoneType) if _is_optional(annotation) else plain
+
+
 def _decode_value(annotation: Any, value: Any, file: str | Path, place: str) -> Any:
-    if annotation is Any or (value is None and NoneType in get_args(annotation)):
+    if annotation is Any or (value is None and _is_optional(annotation)):
         return value
     kind = _bare(annotation)
     if issubclass(kind, Part):
@@ -140,6 +172,12 @@ def _decode_value(annotation: Any, value: Any, file: str | Path, place: str) -> 
     raise DamagedRecord(file, place, _expected(annotation), describe(value))
 
 
+@cache
+def _is_optional(annotation: Any) -> bool:
+    return NoneType in get_args(annotation)
+
+
+@cache
 def _bare(annotation: Any) -> type:
     """The class behind `X`, `X | None` and `dict[...]`."""
     if NoneType in get_args(annotation):

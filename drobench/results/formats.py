@@ -1,40 +1,58 @@
 """A leaderboard as text: for people (plain, Markdown) and for programs (CSV, JSON)."""
 
 import csv
+import dataclasses
 import io
 import json
 from collections.abc import Sequence
 from typing import Any
 
-from drobench.results.board import METRICS, Board, Leaderboard, Row, Summary
+from drobench.results.board import (
+    METRICS,
+    Board,
+    Comparison,
+    Leaderboard,
+    Row,
+    Summary,
+    Table,
+    profiles_table,
+)
 from drobench.results.fields import storable
+from drobench.results.profiles import LARGEST_RATIO, Profiles
 
+TEXT_COLUMNS = ("solver", "board")
+"""The columns that are not numbers."""
+
+PROFILES_TITLE = "Across boards"
 _SEPARATOR = "  "
-_TEXT_COLUMNS = ("solver",)
+_CSV_BEGIN = (
+    *("board", "problem", "dataset", "iterate", "target"),
+    *("rank", "rank_low", "rank_high", "mean_place", "solver"),
+    *("runs", "failed", "feasible_share", "reached_share"),
+)
+_CSV_END = (
+    *("compared_with", "pairs", "p_value", "p_adjusted", "quantity", "effect", "effect_low", "effect_high"),
+    *("configurations_tried", "tuning_oracle_calls", "tuning_seconds"),
+)
 
 
 def format_plain(leaderboard: Leaderboard) -> str:
     """Aligned columns for a terminal or a text file."""
-    parts = []
-    for board in leaderboard.boards:
-        table = board.to_table()
-        widths = [max(len(line[column]) for line in (table.header, *table.rows)) for column in range(len(table.header))]
-        lines = [_aligned(cells, table.header, widths) for cells in (table.header, *table.rows)]
-        lines.insert(1, _SEPARATOR.join("-" * width for width in widths))
-        parts.append("\n".join([board.title, "", *lines, "", *_remarks(leaderboard, board)]))
-    return "\n\n".join(parts) + "\n"
+    parts = [
+        "\n".join([title, "", *_aligned_table(table), "", *remarks]).rstrip()
+        for title, table, remarks in sections(leaderboard)
+    ]
+    return "\n\n".join([*parts, "\n".join(reading(leaderboard))]) + "\n"
 
 
 def format_markdown(leaderboard: Leaderboard) -> str:
     """One section with a table per board."""
     parts = []
-    for board in leaderboard.boards:
-        table = board.to_table()
-        rule = ["---" if name in _TEXT_COLUMNS else "---:" for name in table.header]
+    for title, table, remarks in sections(leaderboard):
+        rule = ["---" if name in TEXT_COLUMNS else "---:" for name in table.header]
         lines = [_markdown_row(cells) for cells in (table.header, rule, *table.rows)]
-        remarks = [f"- {_escaped(remark)}" for remark in _remarks(leaderboard, board)]
-        parts.append("\n".join([f"## {_escaped(board.title)}", "", *lines, "", *remarks]))
-    return "\n\n".join(parts) + "\n"
+        parts.append("\n".join([f"## {_escaped(title)}", "", *lines, "", *_listed(remarks)]).rstrip())
+    return "\n\n".join([*parts, "\n".join(_listed(reading(leaderboard)))]) + "\n"
 
 
 def format_csv(leaderboard: Leaderboard) -> str:
@@ -42,23 +60,84 @@ def format_csv(leaderboard: Leaderboard) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     intervals = [column for metric in METRICS for column in (metric, f"{metric}_low", f"{metric}_high")]
-    writer.writerow(["board", "problem", "dataset", "rank", "solver", "runs", "failed", *intervals, "feasible_share"])
+    writer.writerow([*_CSV_BEGIN, *intervals, *_CSV_END])
+    target = leaderboard.targets[0].label
     for board in leaderboard.boards:
         for row in board.rows:
+            low, high = row.rank_interval or (None, None)
+            place = [board.title, board.problem["name"], board.dataset["name"], leaderboard.iterate, target]
+            standing = [row.rank, low, high, row.mean_place, row.solver]
+            counts = [row.runs, row.failed, row.feasible_share, row.reached[0].share]
             numbers = [end for metric in METRICS for end in _ends(row.metrics[metric])]
-            place = [board.title, board.problem["name"], board.dataset["name"]]
-            writer.writerow([*place, row.rank, row.solver, row.runs, row.failed, *numbers, row.feasible_share])
+            against = _comparison_cells(row, board.reference)
+            writer.writerow([*place, *standing, *counts, *numbers, *against, *_tuning_cells(row)])
     return text.getvalue()
 
 
 def format_json(leaderboard: Leaderboard) -> str:
     """Strict JSON with everything the leaderboard knows; null for what is missing or was never reached."""
     content = {
-        "target_gap": leaderboard.target_gap,
         "iterate": leaderboard.iterate,
+        "target_gap": leaderboard.target_gap,
+        "targets": [dict(target.limits) for target in leaderboard.targets],
+        "cost": leaderboard.cost,
+        "baseline": leaderboard.baseline,
+        "selection": leaderboard.selection,
+        "notes": leaderboard.notes,
+        "profiles": None if leaderboard.profiles is None else dataclasses.asdict(leaderboard.profiles),
         "boards": [_board_content(board) for board in leaderboard.boards],
     }
     return json.dumps(storable(content), indent=2, allow_nan=False) + "\n"
+
+
+def sections(leaderboard: Leaderboard) -> list[tuple[str, Table, tuple[str, ...]]]:
+    """Title, table and notes of each board, then of the profiles across boards."""
+    found = [(board.title, board.to_table(), board.notes) for board in leaderboard.boards]
+    if leaderboard.profiles is not None:
+        across = leaderboard.profiles
+        found.append((PROFILES_TITLE, profiles_table(across), profile_notes(across)))
+    return found
+
+
+def reading(leaderboard: Leaderboard) -> list[str]:
+    """How to read the tables, then what concerns more than one of them."""
+    first = f"fewer {leaderboard.cost.replace('_', ' ')} to the target; without it "
+    lines = [
+        f"Medians over seeds of the `{leaderboard.iterate}` iterate; in brackets the 95% bootstrap interval. "
+        f"Target: {leaderboard.targets[0].label}.",
+        f"Seed by seed: {first if leaderboard.iterate == 'last' else ''}{_measures(leaderboard.boards)} if feasible, "
+        "else the smaller violation; failed last. A rank is shared (=) unless the signed-rank test, adjusted for all "
+        "pairs of solvers (Holm), says at 5% that a solver is worse than the first of its group.",
+    ]
+    if leaderboard.selection is not None:
+        lines.append(
+            f"One configuration per solver, chosen on {leaderboard.selection} data; `tried` is how many there were and "
+            "what all of them cost."
+        )
+    return [*lines, *leaderboard.notes]
+
+
+def profile_notes(found: Profiles) -> tuple[str, ...]:
+    """What the score across boards means, and what it leaves out."""
+    notes = [
+        f"Over {found.instances} targets on {len(found.boards)} boards: score is the mean share of targets reached "
+        f"with 1 to {LARGEST_RATIO:g} times the least {found.cost.replace('_', ' ')} (1 = always first; in brackets "
+        "the 95% interval over seeds); speed is a geometric mean."
+    ]
+    if found.unsolved:
+        notes.append(f"Left out: {_counted(found.unsolved, 'target')} that no solver reached.")
+    if found.left_out:
+        notes.append(f"Left out: {_counted(len(found.left_out), 'board')} without runs of all these solvers.")
+    return tuple(notes)
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _measures(boards: Sequence[Board]) -> str:
+    names = dict.fromkeys(board.ranked_by or "objective" for board in boards)
+    return "the smaller " + " or ".join(name.replace("_", " ") for name in names)
 
 
 def _board_content(board: Board) -> dict[str, Any]:
@@ -69,14 +148,18 @@ def _board_content(board: Board) -> dict[str, Any]:
         "model": board.model,
         "budget": board.budget,
         "ranked_by": board.ranked_by,
+        "reference": board.reference,
         "notes": board.notes,
         "rows": [_row_content(row) for row in board.rows],
+        "comparisons": [dataclasses.asdict(comparison) for comparison in board.comparisons],
     }
 
 
 def _row_content(row: Row) -> dict[str, Any]:
     return {
         "rank": row.rank,
+        "rank_interval": row.rank_interval,
+        "mean_place": row.mean_place,
         "solver": row.solver,
         "name": row.name,
         "config": row.config,
@@ -86,6 +169,15 @@ def _row_content(row: Row) -> dict[str, Any]:
         "run_ids": row.run_ids,
         "feasible_share": row.feasible_share,
         **{metric: _summary_content(row.metrics[metric]) for metric in METRICS},
+        "reached": [
+            {
+                "target": dict(reached.target.limits),
+                "share": reached.share,
+                "costs": {cost: _summary_content(summary) for cost, summary in reached.costs.items()},
+            }
+            for reached in row.reached
+        ],
+        "tuning": None if row.tuning is None else dataclasses.asdict(row.tuning),
     }
 
 
@@ -93,26 +185,45 @@ def _summary_content(summary: Summary | None) -> dict[str, float] | None:
     return None if summary is None else {"median": summary.median, "low": summary.low, "high": summary.high}
 
 
+def _comparison_cells(row: Row, reference: str | None) -> list[Any]:
+    """The comparison with the reference, as seen from this row: positive, or above 1, where it is worse."""
+    found = row.comparison
+    if found is None:
+        return [None] * 8
+    return [reference, found.pairs, found.p_value, found.p_adjusted, found.quantity, *_seen_from(row, found)]
+
+
+def _seen_from(row: Row, found: Comparison) -> list[Any]:
+    if found.effect is None:
+        return [None] * 3
+    ends = [found.effect.median, found.effect.low, found.effect.high]
+    if found.worse != row.solver:
+        ends = [1 / end if end else float("inf") for end in ends] if found.is_ratio else [-end for end in ends]
+        ends = [ends[0], ends[2], ends[1]]
+    return [storable(end) for end in ends]
+
+
+def _tuning_cells(row: Row) -> list[Any]:
+    if row.tuning is None:
+        return [None] * 3
+    return [row.tuning.configurations, row.tuning.oracle_calls, row.tuning.seconds]
+
+
 def _ends(summary: Summary | None) -> list[Any]:
     """Median, low and high with all digits; `csv` writes None as an empty cell."""
     return [None] * 3 if summary is None else storable([summary.median, summary.low, summary.high])
 
 
-def _remarks(leaderboard: Leaderboard, board: Board) -> list[str]:
-    """How to read the table, then what to beware of."""
-    decided = f", then median {board.ranked_by.replace('_', ' ')}" if board.ranked_by else ""
-    reading = (
-        f"Medians over seeds of the `{leaderboard.iterate}` iterate; in brackets the 95% bootstrap interval. "
-        f"Target: relative gap of at most {leaderboard.target_gap:g}. "
-        f"Rank: feasible share, failed share, passes to target{decided}."
-    )
-    return [reading, *board.notes]
+def _aligned_table(table: Table) -> list[str]:
+    widths = [max(len(line[column]) for line in (table.header, *table.rows)) for column in range(len(table.header))]
+    lines = [_aligned(cells, table.header, widths) for cells in (table.header, *table.rows)]
+    return [lines[0], _SEPARATOR.join("-" * width for width in widths), *lines[1:]]
 
 
 def _aligned(cells: Sequence[str], header: Sequence[str], widths: Sequence[int]) -> str:
     """Text to the left, numbers to the right."""
     padded = [
-        cell.ljust(width) if name in _TEXT_COLUMNS else cell.rjust(width)
+        cell.ljust(width) if name in TEXT_COLUMNS else cell.rjust(width)
         for cell, name, width in zip(cells, header, widths, strict=True)
     ]
     return _SEPARATOR.join(padded).rstrip()
@@ -120,6 +231,10 @@ def _aligned(cells: Sequence[str], header: Sequence[str], widths: Sequence[int])
 
 def _markdown_row(cells: Sequence[str]) -> str:
     return "| " + " | ".join(_escaped(cell) for cell in cells) + " |"
+
+
+def _listed(remarks: Sequence[str]) -> list[str]:
+    return [f"- {_escaped(remark)}" for remark in remarks]
 
 
 def _escaped(text: str) -> str:

@@ -1,16 +1,17 @@
 """Short names for things that may share one: what differs between them is appended."""
 
+import json
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from drobench.results.fields import storable
-from drobench.results.record import canonical_json
 
 
 def content_key(value: Any) -> str:
     """Equal for equal content, whatever the order of keys."""
-    return canonical_json(storable(value))
+    # Nearly always plain JSON types, which the encoder takes as they are; thousands of runs are sorted by such keys.
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), default=storable)
 
 
 def distinguishing_labels(things: Sequence[tuple[str, Mapping[str, Any]]]) -> list[str]:
@@ -38,6 +39,8 @@ def flattened(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def _differing_keys(group: Sequence[Mapping[str, Any]]) -> list[str]:
+    if len(group) == 1:
+        return []
     keys = list(dict.fromkeys(key for settings in group for key in settings))
     return [key for key in keys if len({_presence(settings, key) for settings in group}) > 1]
 

@@ -1,67 +1,113 @@
-"""Which solver did best, on each problem and dataset, with the same budget and the same seeds."""
+"""Which solver did best on each problem and dataset, by how much, and whether the difference is real."""
 
-import dataclasses
 import math
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
-import polars
+from drobench.errors import SettingError
+from drobench.results import grouping, notes
+from drobench.results.board import QUALITIES, Board, Comparison, Leaderboard, Row, Summary, Table
+from drobench.results.curves import Curves, ManyCurves
+from drobench.results.filters import NothingToCompare
+from drobench.results.grouping import Across
+from drobench.results.labels import distinguishing_labels
+from drobench.results.profiles import Instance, profiles
+from drobench.results.record import ITERATES, Record, Status
+from drobench.results.scoring import Contender, Question, score
+from drobench.results.targets import COSTS, DEFAULT_TARGETS, Target, progress
+from drobench.results.tuning import SELECTIONS
 
-from drobench.errors import DrobenchError, SettingError
-from drobench.results import notes
-from drobench.results.board import METRICS, Board, Leaderboard, Row, Summary, Table
-from drobench.results.labels import content_key, distinguishing_labels
-from drobench.results.record import FAILURES, ITERATES, Iterate, Record, Status, short_id
-from drobench.results.targets import Progress, progress
+__all__ = ["Board", "Comparison", "Leaderboard", "NothingToCompare", "Row", "Summary", "Table", "Target", "leaderboard"]
 
-__all__ = ["Board", "Leaderboard", "NothingToCompare", "Row", "Summary", "Table", "leaderboard"]
-
-# What decides between solvers that are equally feasible, reliable and fast; the first that any run has.
-_LAST_CRITERIA = ("gap", "objective", "test_error")
-# Of the trainer, what changes the result; the rest is where and how it was computed.
-_DETERMINING_TRAINER_KEYS = ("dtype", "devices", "nodes")
-
-
-class NothingToCompare(DrobenchError):  # noqa: N818 - reads as what it says
-    """There are no runs a leaderboard could be made of."""
+MEASURES = tuple(
+    name for name in QUALITIES if name not in ("relative_gap", "train_max_violation", "test_max_violation")
+)
+"""What may decide between feasible runs that did not reach the target."""
 
 
 def leaderboard(
     records: Iterable[Record],
-    curves: Callable[[str], polars.DataFrame],
+    curves: Curves | ManyCurves,
     *,
-    target_gap: float = 1e-4,
+    target_gap: float | None = None,
     iterate: str = "last",
+    targets: Sequence[Target] | None = None,
+    cost: str = "passes",
+    by: str | None = None,
+    across: Sequence[str] = (),
+    baseline: str | None = None,
+    select: str | None = None,
 ) -> Leaderboard:
-    """Compare solvers on every combination of problem, dataset, model and budget.
+    """Compare solvers on every combination of problem, dataset, model and budget, and across all of them.
 
-    Rows are ordered by the share of feasible runs, then by the share of failed runs, by passes to the target, and at
-    last by the median gap (or objective, or test error, where no run has the former).
+    Runs are compared seed by seed in the order that `outcomes` explains; `ranking` explains how ranks follow.
 
     Args:
         records: The runs; skipped ones are noted, not compared.
-        curves: Gives the curve of a run by its id.
-        target_gap: The relative gap to reach.
+        curves: Gives the curve of a run by its id; `StoredCurves` reads thousands of them at once.
+        target_gap: Short for one target, this relative gap.
         iterate: `last`, `average` or `best_feasible`.
+        targets: What counts as solved; the first decides the ranks. The default is a relative gap of 1e-4, beside 1e-2
+            and 1e-6.
+        cost: What reaching a target is counted in: `passes`, `oracle_calls`, `seconds` or `bytes`.
+        by: What decides between feasible runs that did not reach the target. The default is the gap; without a
+            certified optimum the training error where there are constraints, else the objective.
+        across: Settings that shall not split a board, such as `dataset.seed` and `problem.surrogate`.
+        baseline: Name or label of a solver to compare all others with; the default is the first of each board.
+        select: `validation` keeps one configuration per solver, chosen on validation data.
 
     Raises:
         NothingToCompare: If there are no runs.
-        SettingError: If `iterate` or `target_gap` is impossible.
+        SettingError: If a setting is impossible.
     """
-    if iterate not in ITERATES:
-        raise SettingError(f"`iterate` must be one of {', '.join(ITERATES)}; found {iterate!r}.")
-    if not (math.isfinite(target_gap) and target_gap > 0):
-        raise SettingError(f"`target_gap` must be a finite number above 0; found {target_gap!r}.")
+    asked = _question(target_gap, targets, iterate, cost, by, across, baseline, select)
     records = list(records)
     compared = [record for record in records if record.status is not Status.SKIPPED]
     if not compared:
         raise _nothing(records)
-    on_the_way = progress(compared, curves, target_gap)
-    groups = [group for group in _grouped_by_board(records) if any(run.status is not Status.SKIPPED for run in group)]
-    titles = _titles(groups)
-    boards = [_board(title, group, on_the_way, iterate) for title, group in zip(titles, groups, strict=True)]
-    return Leaderboard(tuple(sorted(boards, key=lambda board: board.title)), target_gap, iterate)
+    way = progress(compared, curves, asked.targets)
+    groups = [
+        group
+        for group in grouping.boards(records, asked.across)
+        if any(record.status is not Status.SKIPPED for record in group.records)
+    ]
+    found = [score(group, way, asked) for group in groups]
+    _check_baseline(baseline, [board for board, _ in found])
+    return Leaderboard(
+        boards=tuple(sorted((board for board, _ in found), key=lambda board: board.title)),
+        iterate=iterate,
+        targets=asked.targets,
+        cost=cost,
+        profiles=profiles(_instances(found, asked), cost, baseline),
+        notes=_hints(grouping.comparable_across(groups), across),
+        baseline=baseline,
+        selection=select,
+    )
+
+
+def _question(
+    target_gap: float | None,
+    targets: Sequence[Target] | None,
+    iterate: str,
+    cost: str,
+    by: str | None,
+    across: Sequence[str],
+    baseline: str | None,
+    select: str | None,
+) -> Question:
+    for name, value, choices in (
+        ("iterate", iterate, ITERATES),
+        ("cost", cost, tuple(COSTS)),
+        ("by", by, (None, *MEASURES)),
+        ("select", select, (None, *SELECTIONS)),
+    ):
+        if value not in choices:
+            known = ", ".join(choice for choice in choices if choice is not None)
+            raise SettingError(f"`{name}` must be one of {known}; found {value!r}.")
+    if target_gap is not None:
+        if not (math.isfinite(target_gap) and target_gap > 0):
+            raise SettingError(f"`target_gap` must be a finite number above 0; found {target_gap!r}.")
+        targets = [Target.of(gap=target_gap), *(targets or ())]
+    return Question(tuple(targets or DEFAULT_TARGETS), iterate, cost, by, Across.of(across), baseline, select)
 
 
 def _nothing(records: Sequence[Record]) -> NothingToCompare:
@@ -76,148 +122,55 @@ def _nothing(records: Sequence[Record]) -> NothingToCompare:
     )
 
 
-def _grouped_by_board(records: Sequence[Record]) -> list[list[Record]]:
-    """Runs of the same problem, data, model and budget, in a fixed order."""
-    checksums: dict[str, set[str]] = defaultdict(set)
-    for record in records:
-        if record.dataset.sha256 is not None:
-            checksums[_board_key(record)].add(record.dataset.sha256)
-    groups: dict[tuple[str, str], list[Record]] = defaultdict(list)
-    for record in sorted(records, key=lambda record: (record.seed, record.started, record.run_id)):
-        key = _board_key(record)
-        checksum = record.dataset.sha256
-        if checksum is None and len(checksums[key]) == 1:
-            # A run that failed before it saw the data belongs beside its siblings, or its failure would not show.
-            (checksum,) = checksums[key]
-        groups[key, checksum or ""].append(record)
-    return [groups[key] for key in sorted(groups)]
+def _check_baseline(baseline: str | None, boards: Sequence[Board]) -> None:
+    if baseline is None or any(baseline in (row.solver, row.name) for board in boards for row in board.rows):
+        return
+    there = sorted({row.solver for board in boards for row in board.rows})
+    raise SettingError(f"The baseline must be one of the solvers compared: {', '.join(there)}; found {baseline!r}.")
 
 
-def _board_key(record: Record) -> str:
-    problem, dataset = record.problem, record.dataset
-    return content_key([problem.name, problem.config, dataset.name, dataset.config, record.model, record.budget])
+def _instances(found: Sequence[tuple[Board, Sequence[Contender]]], asked: Question) -> list[Instance]:
+    """Every target on every board, with solvers under names that mean the same on all boards.
 
-
-def _titles(groups: Sequence[Sequence[Record]]) -> list[str]:
-    things = []
-    for group in groups:
-        first = group[0]
-        settings = {
-            "problem": first.problem.config,
-            "dataset": first.dataset.config | {"sha256": short_id(_checksum(group) or "unknown")},
-            "model": first.model,
-            "budget": first.budget,
-        }
-        things.append((f"{first.problem.name} on {first.dataset.name}", settings))
-    return distinguishing_labels(things)
-
-
-def _checksum(group: Sequence[Record]) -> str | None:
-    return next((record.dataset.sha256 for record in group if record.dataset.sha256 is not None), None)
-
-
-def _board(title: str, group: Sequence[Record], on_the_way: Mapping[str, Progress], iterate: str) -> Board:
-    skipped = [record for record in group if record.status is Status.SKIPPED]
-    solvers = _by_solver([record for record in group if record.status is not Status.SKIPPED])
-    shared = sorted(set.intersection(*({record.seed for record in runs} for runs in solvers.values())))
-    paired = {
-        label: [record for record in runs if not shared or record.seed in shared] for label, runs in solvers.items()
-    }
-    has_targets = any(record.run_id in on_the_way for runs in paired.values() for record in runs)
-    with_targets = has_targets and iterate == "last"
-    rows = [_row(label, runs, on_the_way, iterate, with_targets) for label, runs in paired.items()]
-    ranked_by = next((metric for metric in _LAST_CRITERIA if any(row.metrics[metric] for row in rows)), None)
-    remarks = [
-        notes.seed_note(solvers, shared),
-        notes.repeated_seed_note(paired),
-        *notes.environment_notes(paired),
-        notes.skipped_note(skipped),
-        *notes.iterate_notes(paired, iterate, has_targets),
+    Where each board has one configuration of a solver, the solver is what is compared, however it was set; where one
+    has several, they are compared one by one.
+    """
+    paired = [(board, contenders) for board, contenders in found if board.rows[0].mean_place is not None]
+    names = _common_names(paired, asked)
+    return [
+        Instance(
+            board.title,
+            target.label,
+            {
+                names[contender.runs[0].run_id]: costs
+                for contender in contenders
+                if (costs := contender.costs[number]) is not None
+            },
+        )
+        for board, contenders in paired
+        for number, target in enumerate(asked.targets)
+        if any(contender.costs[number] is not None for contender in contenders)
     ]
-    first = group[0]
-    return Board(
-        title=title,
-        problem={"name": first.problem.name, "config": first.problem.config},
-        dataset={"name": first.dataset.name, "config": first.dataset.config, "sha256": _checksum(group)},
-        model=first.model,
-        budget=first.budget,
-        rows=_ranked(rows, ranked_by),
-        ranked_by=ranked_by,
-        notes=tuple(remark for remark in remarks if remark is not None),
-    )
 
 
-def _by_solver(records: Sequence[Record]) -> dict[str, list[Record]]:
-    """The runs of each solver and configuration, by label."""
-    groups: dict[str, list[Record]] = defaultdict(list)
-    for record in records:
-        groups[content_key([record.solver.name, record.solver.config, _circumstances(record)])].append(record)
-    variants = [group for _, group in sorted(groups.items())]
+def _common_names(paired: Sequence[tuple[Board, Sequence[Contender]]], asked: Question) -> dict[str, str]:
+    """The name of each contender across boards, by the id of its first run."""
+    firsts = [contender.runs[0] for _, contenders in paired for contender in contenders]
+    if all(len({row.name for row in board.rows}) == len(board.rows) for board, _ in paired):
+        return {record.run_id: record.solver.name for record in firsts}
+    keys = {grouping.variant_key(record, asked.across): record for record in firsts}
     labels = distinguishing_labels(
-        [(group[0].solver.name, group[0].solver.config | _circumstances(group[0])) for group in variants]
+        [(record.solver.name, grouping.variant(record, asked.across)) for record in keys.values()]
     )
-    return dict(zip(labels, variants, strict=True))
+    by_key = dict(zip(keys, labels, strict=True))
+    return {record.run_id: by_key[grouping.variant_key(record, asked.across)] for record in firsts}
 
 
-def _circumstances(record: Record) -> dict[str, Any]:
-    """What, beside seed and config, makes the results of one solver on one board different."""
-    trainer = {key: record.trainer[key] for key in _DETERMINING_TRAINER_KEYS if key in record.trainer}
-    return {"solver": {"version": record.solver.version}, "trainer": trainer, "reformulation": record.reformulation}
-
-
-def _row(
-    label: str, runs: Sequence[Record], on_the_way: Mapping[str, Progress], iterate: str, with_targets: bool
-) -> Row:
-    points = [getattr(record.iterates, iterate) for record in runs]
-    values = [
-        _values(record, point, on_the_way.get(record.run_id), with_targets)
-        for record, point in zip(runs, points, strict=True)
-    ]
-    return Row(
-        rank=0,
-        solver=label,
-        name=runs[0].solver.name,
-        config=runs[0].solver.config,
-        seeds=tuple(record.seed for record in runs),
-        run_ids=tuple(record.run_id for record in runs),
-        failed=sum(record.status in FAILURES for record in runs),
-        feasible_share=sum(point is not None and point.feasible is True for point in points) / len(runs),
-        metrics={metric: _summary([run[metric] for run in values]) for metric in METRICS},
+def _hints(names: Sequence[str], across: Sequence[str]) -> tuple[str, ...]:
+    if not names:
+        return ()
+    wanted = ",".join(dict.fromkeys([*across, *names]))
+    return (
+        f"Some boards differ only in {', '.join(names)}. `--across {wanted}` puts their runs on one board, "
+        "paired by every seed.",
     )
-
-
-def _values(
-    record: Record, point: Iterate | None, on_the_way: Progress | None, with_targets: bool
-) -> dict[str, float | None]:
-    """The numbers of one run, by the names in `METRICS`."""
-    point = point or Iterate()
-    values: dict[str, float | None] = {name: getattr(point, name, None) for name in METRICS}
-    values["seconds_total"] = record.seconds.total
-    if on_the_way is not None and point.gap is not None:
-        values["relative_gap"] = point.gap / on_the_way.start_gap
-    if with_targets:
-        values["passes_to_target"] = _or_never(on_the_way.passes if on_the_way else None)
-        values["seconds_to_target"] = _or_never(on_the_way.seconds if on_the_way else None)
-    return values
-
-
-def _or_never(value: float | None) -> float:
-    return math.inf if value is None else value
-
-
-def _summary(values: Sequence[float | None]) -> Summary | None:
-    known = [value for value in values if value is not None and not math.isnan(value)]
-    return Summary.of(known) if known else None
-
-
-def _ranked(rows: Sequence[Row], ranked_by: str | None) -> tuple[Row, ...]:
-    """Best first; equal rows share a rank and stand in alphabetical order."""
-
-    def merit(row: Row) -> tuple[float, ...]:
-        passes = row.median("passes_to_target")
-        last = row.median(ranked_by) if ranked_by else None
-        return -row.feasible_share, row.failed / row.runs, _or_never(passes), _or_never(last)
-
-    merits = sorted(merit(row) for row in rows)
-    ranked = [dataclasses.replace(row, rank=merits.index(merit(row)) + 1) for row in rows]
-    return tuple(sorted(ranked, key=lambda row: (row.rank, row.solver)))

@@ -1,41 +1,111 @@
 """What a reader must know before trusting a board."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from drobench.results.board import Comparison
+from drobench.results.grouping import Across, Pair
 from drobench.results.labels import content_key
-from drobench.results.record import FAILURES, Record
+from drobench.results.paired import ALPHA, least_p, pairs_needed
+from drobench.results.record import FAILURES, Record, Status
+from drobench.results.statistics import CONFIDENCE, most_coverage
+from drobench.results.targets import Progress
 
 Runs = Mapping[str, Sequence[Record]]
 """The runs of each solver by its label."""
 
+_SHOWN = 4
+# One step may be long: what a run spends beyond its budget counts from a tenth of it on.
+_MARGIN = 1.1
 
-def seed_note(before: Runs, shared: Sequence[int]) -> str | None:
-    """Say which seeds are compared when the solvers were not run with the same ones.
+
+def pair_note(before: Runs, shared: Sequence[Pair], across: Across) -> str | None:
+    """Say what is compared when the solvers were not run with the same seeds.
 
     Args:
         before: All runs.
-        shared: The seeds that every solver has.
+        shared: What every solver was run with.
+        across: What the runs are paired by.
     """
+    kept = set(shared)
     left_out = {
-        label: sorted({record.seed for record in runs} - set(shared))
+        label: sorted({across.pair(record) for record in runs} - kept, key=str)
         for label, runs in before.items()
-        if {record.seed for record in runs} - set(shared)
+        if {across.pair(record) for record in runs} - kept
     }
     if not left_out:
         return None
-    details = "; ".join(f"{label}: {_numbers(seeds)}" for label, seeds in left_out.items())
+    details = "; ".join(f"{label}: {_pairs(pairs)}" for label, pairs in left_out.items())
     if not shared:
-        return f"The solvers share no seed, so the runs are not paired ({details})."
-    return f"Only the seeds that all solvers share are compared ({_numbers(shared)}). Left out: {details}."
+        return f"The solvers share no seed, so the runs are not paired and nothing is tested ({details})."
+    return f"Only the seeds that all solvers share are compared ({_pairs(shared)}). Left out: {details}."
 
 
-def repeated_seed_note(compared: Runs) -> str | None:
+def repeated_seed_note(compared: Runs, across: Across) -> str | None:
     """Say when a seed counts more than once for a solver, as after an update of a problem or dataset."""
-    labels = [label for label, runs in compared.items() if len({record.seed for record in runs}) < len(runs)]
+    labels = [label for label, runs in compared.items() if len({across.pair(record) for record in runs}) < len(runs)]
     if not labels:
         return None
-    return f"Several runs have the same seed and all of them count: {', '.join(labels)}."
+    return (
+        f"Several runs have the same seed; all of them count in the medians, the last of them in the tests: "
+        f"{', '.join(labels)}."
+    )
+
+
+def few_pairs_note(solvers: int, pairs: int) -> str | None:
+    """Say when so few seeds cannot show any difference, and how many could."""
+    tests = solvers * (solvers - 1) // 2
+    if solvers < 2 or pairs == 0 or tests * least_p(pairs) <= ALPHA:
+        return None
+    seeds = "1 seed" if pairs == 1 else f"{pairs} seeds"
+    coverage = f" An interval of a median covers at most {most_coverage(pairs):.0%}." if pairs > 1 else ""
+    if most_coverage(pairs) >= CONFIDENCE:
+        coverage = ""
+    return (
+        f"With {seeds} no difference can be significant (least p: {least_p(pairs):.2g}"
+        f"{f', adjusted {min(1.0, tests * least_p(pairs)):.2g}' if tests > 1 else ''}), so all ranks are shared; "
+        f"{solvers} solvers need {pairs_needed(tests)} seeds.{coverage}"
+    )
+
+
+def detectable_note(comparisons: Sequence[Comparison]) -> str | None:
+    """Say what difference from the reference would have been found."""
+    known = [
+        found
+        for found in comparisons
+        # Without any spread there is nothing to learn from it.
+        if found.detectable is not None and (1.0 if found.is_ratio else 0.0) < found.detectable < math.inf
+    ]
+    if not known:
+        return None
+    kinds = []
+    for quantity in dict.fromkeys(found.quantity for found in known):
+        largest = max(found.detectable or 0.0 for found in known if found.quantity == quantity)
+        words = quantity.replace("_", " ")
+        is_ratio = any(found.is_ratio for found in known if found.quantity == quantity)
+        kinds.append(f"{largest:.3g} times the {words}" if is_ratio else f"{largest:.2g} in {words}")
+    return f"{known[0].pairs} pairs with this spread would show a difference of {', or of '.join(kinds)} 8 times in 10."
+
+
+def budget_notes(compared: Runs, way: Mapping[str, Progress]) -> list[str]:
+    """Name solvers whose runs spent more than the budget, or stopped before it without having converged."""
+    notes = []
+    for label, runs in compared.items():
+        spent = [_spent(record, way[record.run_id]) for record in runs]
+        above = [share for share in spent if share is not None and share > _MARGIN]
+        if above:
+            notes.append(f"{label}: {len(above)} of {len(runs)} runs spent up to {max(above):.2g} times the budget.")
+        early = [
+            share
+            for record, share in zip(runs, spent, strict=True)
+            if share is not None and record.status is Status.BUDGET_SPENT and share < 1 / _MARGIN
+        ]
+        if early:
+            notes.append(
+                f"{label}: {len(early)} of {len(runs)} runs stopped at {min(early):.0%} of the budget or later."
+            )
+    return notes
 
 
 def environment_notes(compared: Runs) -> list[str]:
@@ -46,7 +116,8 @@ def environment_notes(compared: Runs) -> list[str]:
         notes.append(f"The runs come from {len(machines)} kinds of hardware; do not compare their seconds.")
     threads = _distinct(compared, lambda record: record.environment.threads)
     if len(threads) > 1:
-        notes.append(f"The runs used different numbers of threads ({_numbers(threads)}); do not compare their seconds.")
+        used = ", ".join(str(number) for number in sorted(threads))
+        notes.append(f"The runs used different numbers of threads ({used}); do not compare their seconds.")
     return notes
 
 
@@ -58,7 +129,7 @@ def skipped_note(skipped: Sequence[Record]) -> str | None:
     return f"Skipped runs: {len(skipped)}, not compared: {'; '.join(reasons)}."
 
 
-def iterate_notes(compared: Runs, iterate: str, has_targets: bool) -> list[str]:
+def iterate_notes(compared: Runs, iterate: str) -> list[str]:
     """Explain columns that are empty."""
     notes = []
     for label, runs in compared.items():
@@ -67,11 +138,45 @@ def iterate_notes(compared: Runs, iterate: str, has_targets: bool) -> list[str]:
         without = [record for record in complete if getattr(record.iterates, iterate) is None]
         if without:
             notes.append(f"{label}: {len(without)} of {len(complete)} complete runs have no `{iterate}` iterate.")
-    if iterate != "last":
-        notes.append(f"The way to the target is recorded for the last iterate only, not for `{iterate}`.")
-    elif not has_targets:
-        notes.append("No run has a certified optimum above which it started, so there is no target to reach.")
     return notes
+
+
+def target_note(iterate: str, has_targets: bool) -> str | None:
+    """Say why there are no costs."""
+    if iterate != "last":
+        return f"The way to the target is recorded for the last iterate only, not for `{iterate}`."
+    if not has_targets:
+        return (
+            "No run has what the target asks about (a gap needs a certified optimum), so there is no target to reach."
+        )
+    return None
+
+
+def optimum_note(compared: Runs, across: Across) -> str | None:
+    """Warn when runs that are paired solved different problems, which `across` may have joined."""
+    optima: dict[Pair, list[float]] = {}
+    for runs in compared.values():
+        for record in runs:
+            if record.optimum is not None:
+                optima.setdefault(across.pair(record), []).append(record.optimum.value)
+    for values in optima.values():
+        if max(values) - min(values) > 1e-5 * max(1.0, abs(max(values))):
+            return "Runs that are compared have different optima, so they did not solve the same problem."
+    return None
+
+
+def baseline_note(baseline: str | None, found: str | None) -> str | None:
+    """Say when the baseline is missing here."""
+    if baseline is None or found is not None:
+        return None
+    return f"The baseline {baseline} was not run here; the others are compared with the first."
+
+
+def _spent(record: Record, way: Progress) -> float | None:
+    """The largest share of any limit that a run has used up."""
+    limits = {name: limit for name, limit in record.budget.items() if isinstance(limit, int | float) and limit > 0}
+    shares = [way.used[name] / limit for name, limit in limits.items() if name in way.used]
+    return max(shares, default=None)
 
 
 def _distinct(compared: Runs, value: Callable[[Record], Any]) -> list[Any]:
@@ -80,5 +185,8 @@ def _distinct(compared: Runs, value: Callable[[Record], Any]) -> list[Any]:
     return [*{content_key(known): known for known in values if known is not None}.values()]
 
 
-def _numbers(values: Sequence[int]) -> str:
-    return ", ".join(str(value) for value in sorted(values))
+def _pairs(pairs: Sequence[Pair]) -> str:
+    """Seeds, or the seeds of data and run; checksums tell a reader nothing."""
+    texts = ["/".join(str(part) for part in pair if not isinstance(part, str) and part is not None) for pair in pairs]
+    shown = texts if len(texts) <= 2 * _SHOWN else [*texts[:_SHOWN], "...", *texts[-_SHOWN:]]
+    return ", ".join(shown)

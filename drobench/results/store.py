@@ -128,6 +128,16 @@ class ResultStore:
         with self._explained("read"):
             return contents.read_record(folder, folder.name)
 
+    def set_aside(self, run_id: str) -> Path:
+        """Move a damaged run out of the way and return where it is now; nothing is deleted.
+
+        Raises:
+            RunBusy: If another process works on it.
+            StoreUnusable: If the folder cannot be written to.
+        """
+        with self.lock(run_id), self._explained("written to"):
+            return self._set_aside(self._folder(run_id), run_id)
+
     def curve(self, run_id: str) -> polars.DataFrame:
         """The evaluations of a run; raises as `read` does."""
         with self._explained("read"):

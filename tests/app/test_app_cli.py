@@ -405,7 +405,7 @@ def test_the_leaderboard_looks_where_the_environment_says(command, finished, mon
 
 def test_a_leaderboard_of_nothing_is_refused_with_advice(command, results):
     ended = command("leaderboard", "--results", results)
-    assert ended.code == 2
+    assert ended.code == 3
     assert "no results to compare" in ended.err
     assert "drobench sweep quickstart" in ended.err
     assert not results.exists()

@@ -1,0 +1,91 @@
+"""How two runs are compared: one order for all runs of a board, from the best to the worst.
+
+1. It reached the target: the cheaper the better.
+2. It did not, but its iterate is feasible: the smaller the measure of the board (gap, error, objective) the better.
+3. Its iterate is infeasible: the smaller the violation the better.
+4. It has no such iterate, or no number to judge it by.
+5. It failed.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+import numpy
+
+from drobench.results.record import FAILURES, Iterate, Record
+
+Array = numpy.ndarray[Any, numpy.dtype[Any]]
+_TIED = -10.0
+_OTHER_STAGE = 10.0
+
+
+class Stage(IntEnum):
+    """How far a run came; less is better."""
+
+    REACHED = 0
+    FEASIBLE = 1
+    INFEASIBLE = 2
+    UNSCORED = 3
+    FAILED = 4
+
+
+@dataclass(frozen=True, order=True)
+class Outcome:
+    """What decides about one run: how far it came, and how well it did among those that came as far; less is better."""
+
+    stage: Stage
+    amount: float = 0.0
+
+
+def outcome(record: Record, point: Iterate | None, cost: float, measure: str, allowed: float | None) -> Outcome:
+    """Judge one run.
+
+    Args:
+        record: The run.
+        point: The iterate that is compared.
+        cost: What reaching the target cost; infinite if it was not reached.
+        measure: The metric that decides between feasible iterates.
+        allowed: The violation up to which an iterate counts as feasible; `None` leaves it to the problem's tolerance.
+    """
+    if record.status in FAILURES:
+        return Outcome(Stage.FAILED)
+    if math.isfinite(cost):
+        return Outcome(Stage.REACHED, cost)
+    if point is None:
+        return Outcome(Stage.UNSCORED)
+    if is_feasible(point, allowed):
+        value: float | None = getattr(point, measure)
+        return Outcome(Stage.UNSCORED) if value is None or not math.isfinite(value) else Outcome(Stage.FEASIBLE, value)
+    violation = point.train_max_violation
+    return Outcome(Stage.INFEASIBLE, 0.0 if violation is None or not math.isfinite(violation) else violation)
+
+
+def is_feasible(point: Iterate | None, allowed: float | None) -> bool:
+    """Whether an iterate keeps the constraints, by the problem's tolerance or by a wider one."""
+    if point is None:
+        return False
+    if allowed is None or point.train_max_violation is None:
+        return point.feasible is True
+    return point.train_max_violation <= allowed
+
+
+def signed_differences(first: Sequence[Outcome], second: Sequence[Outcome]) -> list[float]:
+    """One number per pair for a signed-rank test: positive where the first is better.
+
+    Numbers of different kinds cannot be subtracted, but their differences can be ordered: another stage weighs more
+    than any difference within one, costs more than measures, measures more than violations. The test needs only signs
+    and such an order. If the two solvers were alike, either sign would be as likely whatever the order, so its p-value
+    is right.
+    """
+    stages, others = (numpy.array([run.stage for run in runs], dtype=float) for runs in (first, second))
+    apart = others - stages
+    ahead = numpy.array([run.amount for run in second]) - numpy.array([run.amount for run in first])
+    within = numpy.where(ahead == 0, _TIED, -stages)
+    # Complex numbers are sorted by their real part, then by the imaginary one: exactly the order wanted.
+    sizes = numpy.where(apart == 0, within + 1j * numpy.abs(ahead), _OTHER_STAGE + numpy.abs(apart))
+    _, ordinals = numpy.unique(sizes, return_inverse=True)
+    differences: list[float] = (numpy.sign(numpy.where(apart == 0, ahead, apart)) * (ordinals + 1)).tolist()
+    return differences

@@ -1,0 +1,178 @@
+"""The report: one HTML file that needs nothing else.
+
+Names, reasons and settings come from strangers. As text they are escaped by the template; as data they travel
+deflated and in base64, and the script of the page writes them with `textContent` only. A content security policy allows
+exactly the two scripts and the one style sheet of the page, by their checksums, and no connection at all.
+"""
+
+import base64
+import hashlib
+import zlib
+from collections.abc import Sequence
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import jinja2
+import vl_convert
+
+from drobench import __version__
+from drobench.results.board import Board, profiles_table
+from drobench.results.formats import profile_notes
+from drobench.results.labels import flattened
+from drobench.results.record import FAILURES, ITERATES, Record, Status
+from drobench.results.report import page_texts as texts
+from drobench.results.report.content import BoardView, Content
+from drobench.results.report.page_data import payload
+from drobench.results.report.plots import VEGA_LITE
+from drobench.results.report.styles import DARK, LIGHT, Style
+from drobench.results.report.tables import page_table, verdict
+from drobench.results.report.tradeoff import SPLITS
+
+# The markers of `styles` as they are drawn beside a name, in a square of ten by ten around the origin.
+_MARKER_PATHS = {
+    "circle": "M-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0Z",
+    "square": "M-3.6 -3.6h7.2v7.2h-7.2Z",
+    "triangle-up": "M0 -4.4L4.6 3.6H-4.6Z",
+    "diamond": "M0 -5L4 0L0 5L-4 0Z",
+    "cross": "M-1.5 -4.5h3v3h3v3h-3v3h-3v-3h-3v-3h3Z",
+    "triangle-down": "M0 4.4L4.6 -3.6H-4.6Z",
+    "triangle-right": "M4.4 0L-3.6 4.6V-4.6Z",
+    "triangle-left": "M-4.4 0L3.6 4.6V-4.6Z",
+}
+
+
+def report_page(content: Content) -> str:
+    """Draw the report; the same content gives the same text.
+
+    Args:
+        content: What `gather` found.
+    """
+    css = _series_colours() + _asset("page.css")
+    script = _asset("page.js")
+    library = _library()
+    boards = [_board_context(content, view) for view in content.boards]
+    runs = [_run_line(record) for record in content.records]
+    troubles = [line for line in runs if line["kind"] in ("bad", "warn")]
+    template = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
+    return template.from_string(_asset("page.html.jinja")).render(
+        policy=_policy([script, library], [css]),
+        version=__version__,
+        css=css,
+        script=script,
+        library=_packed(library),
+        data=_packed(payload(content)),
+        markers=_MARKER_PATHS,
+        page={"title": texts.title(content), "summary": texts.summary(content)},
+        boards=boards,
+        profiles=_profiles_context(content),
+        notes=content.leaderboard.notes,
+        runs=runs,
+        failures=troubles,
+        failure_summary=texts.failure_summary(content.records),
+        terms=texts.TERMS,
+    )
+
+
+@cache
+def _library() -> str:
+    """Vega, Vega-Lite and Vega-Embed in one script; bundling takes seconds, so it is done once per process."""
+    return str(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=VEGA_LITE))
+
+
+def _asset(name: str) -> str:
+    return (resources.files("drobench.results.report") / "assets" / name).read_text(encoding="utf-8")
+
+
+def _series_colours() -> str:
+    pairs = enumerate(zip(LIGHT, DARK, strict=True))
+    return ":root{" + "".join(f"--series-{place}:light-dark({light},{dark});" for place, (light, dark) in pairs) + "}\n"
+
+
+def _policy(scripts: Sequence[str], sheets: Sequence[str]) -> str:
+    allowed = {"script-src": scripts, "style-src": sheets}
+    rules = [f"{name} {' '.join(_checksum(text) for text in texts)}" for name, texts in allowed.items()]
+    closed = ("default-src", "connect-src", "base-uri", "form-action")
+    return "; ".join([*(f"{name} 'none'" for name in closed), *rules])
+
+
+def _checksum(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def _packed(text: str) -> str:
+    return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
+
+
+def _board_context(content: Content, view: BoardView) -> dict[str, Any]:
+    board = view.board
+    iterates = [name for name in ITERATES if any(name == iterate for iterate, _ in view.trade_offs)]
+    splits = [name for name in SPLITS if any(name == split for _, split in view.trade_offs)]
+    rates = [_rate_line(content.styles[row.solver], view) for row in board.rows if row.solver in view.rates]
+    settings = {"problem": board.problem["config"], "dataset": board.dataset["config"]}
+    settings |= {"model": board.model, "budget": board.budget}
+    return {
+        "anchor": f"board-{view.slug}",
+        "title": board.title,
+        "facts": texts.facts(view),
+        "verdict": verdict(board, content.leaderboard),
+        "table": page_table(board.to_table(), content.styles, _leaders(board)),
+        "reading": texts.reading(content),
+        "notes": board.notes,
+        "measures": view.measures,
+        "costs": view.costs,
+        "styles": view.styles(content.styles),
+        "curve_note": texts.curve_note(view),
+        "iterates": [{"key": name, "label": texts.ITERATE_LABELS[name]} for name in iterates],
+        "splits": [{"key": name, "label": texts.SPLIT_LABELS[name]} for name in splits],
+        "no_trade_off": texts.no_trade_off(view),
+        "rates": rates,
+        "claims": any(rate["claimed"] for rate in rates),
+        "settings": [(name, texts.setting(value)) for name, value in flattened(settings).items()],
+    }
+
+
+def _leaders(board: Board) -> list[bool]:
+    """Which rows stand out; none where all share the first rank."""
+    return [row.rank == 1 < board.rows[-1].rank for row in board.rows]
+
+
+def _profiles_context(content: Content) -> dict[str, Any] | None:
+    found = content.leaderboard.profiles
+    if found is None:
+        return None
+    best = max(row.score for row in found.rows)
+    return {
+        "table": page_table(profiles_table(found), content.styles, [row.score == best for row in found.rows]),
+        "styles": [content.styles[row.solver] for row in found.rows],
+        "notes": profile_notes(found),
+    }
+
+
+def _rate_line(style: Style, view: BoardView) -> dict[str, Any]:
+    rate = view.rates[style.label]
+    return {
+        "style": style,
+        "label": style.label,
+        "slope": texts.signed(rate.slope),
+        "interval": f"{texts.signed(rate.low)} to {texts.signed(rate.high)}",
+        "source": rate.interval,
+        "fit": f"{rate.fit:.2f}",
+        "runs": rate.runs,
+        "claimed": rate.claimed or "",
+    }
+
+
+def _run_line(record: Record) -> dict[str, Any]:
+    kind = "bad" if record.status in FAILURES else "warn" if record.status is Status.SKIPPED else "good"
+    return {
+        "id": record.short_id,
+        "kind": kind,
+        "status": record.status.replace("_", " "),
+        "solver": record.solver.name,
+        "problem": record.problem.name,
+        "dataset": record.dataset.name,
+        "seed": record.seed,
+        "reason": record.reason or "no reason given",
+        "result": texts.run_result(record),
+    }

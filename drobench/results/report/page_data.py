@@ -1,0 +1,86 @@
+"""What the script of the page works with, as one JSON text."""
+
+import json
+from typing import Any
+
+from drobench.results.labels import content_key
+from drobench.results.record import Record
+from drobench.results.report import figures
+from drobench.results.report.content import BoardView, Content
+from drobench.results.report.figures import PAGE
+from drobench.results.report.series import COST_LABELS
+from drobench.results.report.tradeoff import SPLITS
+
+_SHARED_PARTS = (
+    "solver",
+    "problem",
+    "dataset",
+    "model",
+    "budget",
+    "trainer",
+    "reformulation",
+    "environment",
+    "optimum",
+)
+
+
+def payload(content: Content) -> str:
+    """Curves, points and profiles with their figures, and all runs; strict JSON."""
+    parts: dict[str, int] = {}
+    runs = [_run_data(record, parts) for record in content.records]
+    payload = {
+        "boards": [_board_data(content, view) for view in content.boards],
+        "parts": [json.loads(part) for part in parts],
+        "runs": runs,
+        "profiles": _profiles_data(content),
+    }
+    return json.dumps(payload, separators=(",", ":"), allow_nan=False)
+
+
+def _board_data(content: Content, view: BoardView) -> dict[str, Any]:
+    styles = view.styles(content.styles)
+    curves = {
+        cost.key: {measure.key: figures.curve_rows(view.curves, cost.key, measure.key) for measure in view.measures}
+        for cost in view.costs
+    }
+    trade_offs: dict[str, dict[str, Any]] = {}
+    for (iterate, split), points in view.trade_offs.items():
+        trade_offs.setdefault(iterate, {})[split] = figures.trade_off_rows(points)
+    return {
+        "solvers": [style.label for style in styles],
+        "colours": {style.label: PAGE.colours[style.colour] for style in styles},
+        "convergence": figures.convergence(styles, PAGE),
+        "costs": view.cost_channels(),
+        "measures": view.measure_channels(),
+        "scales": {measure.key: measure.scale for measure in view.measures},
+        "curves": curves,
+        "tradeoff": {split: figures.trade_off(styles, PAGE, split, view.allowed) for split in SPLITS},
+        "tradeoffs": trade_offs,
+    }
+
+
+def _profiles_data(content: Content) -> dict[str, Any] | None:
+    found = content.leaderboard.profiles
+    if found is None:
+        return None
+    styles = [content.styles[row.solver] for row in found.rows]
+    return {
+        "solvers": [style.label for style in styles],
+        "colours": {style.label: PAGE.colours[style.colour] for style in styles},
+        "profile": figures.profile(styles, PAGE, COST_LABELS[found.cost]),
+        "rows": figures.profile_rows(found),
+    }
+
+
+def _run_data(record: Record, parts: dict[str, int]) -> dict[str, Any]:
+    """One run; settings that many runs share are numbered, and kept once."""
+    mapping = record.to_mapping()
+    return {
+        "id": record.run_id,
+        "started_at": mapping["started_at"],
+        "status": mapping["status"],
+        "reason": mapping["reason"],
+        "parts": {name: parts.setdefault(content_key(mapping[name]), len(parts)) for name in _SHARED_PARTS},
+        "iterates": mapping["iterates"],
+        "cost": {name: mapping[name] for name in ("oracle", "communication", "seconds", "memory")},
+    }

@@ -1,0 +1,130 @@
+"""The figures of a report as PNG and SVG files for papers and slides."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import vl_convert
+
+from drobench.errors import DrobenchError, SettingError
+from drobench.results.folders import temporary_name
+from drobench.results.report import figures
+from drobench.results.report.content import BoardView, Content
+from drobench.results.report.figures import PAPER, Spec
+from drobench.results.report.series import COST_LABELS
+
+FORMATS = ("png", "svg")
+VEGA_LITE = "6.4"
+"""The version of Vega-Lite that the specifications are written for; vl-convert carries several."""
+
+# A column of a two-column paper, in points; PNG files have 300 dots per inch.
+_WIDTH, _HEIGHT = 300, 190
+_DOTS_PER_INCH = 300
+
+
+class PlotUnwritable(DrobenchError):  # noqa: N818 - reads as what it says
+    """A figure cannot be written where it should go."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure of a report.
+
+    Attributes:
+        name: The file name without its ending.
+        title: The board it belongs to, and what it shows.
+        spec: The specification with its data.
+    """
+
+    name: str
+    title: str
+    spec: Spec
+
+
+def all_figures(content: Content) -> Iterator[Figure]:
+    """Every figure of a report.
+
+    The most telling measure is drawn against every cost, the other measures against oracle calls (or the first cost
+    there is); the trade-off for every iterate on training and test data; the performance profiles.
+    """
+    for view in content.boards:
+        yield from _convergence_figures(content, view)
+        yield from _trade_off_figures(content, view)
+    found = content.leaderboard.profiles
+    if found is not None:
+        spec = figures.profile([content.styles[row.solver] for row in found.rows], PAPER, COST_LABELS[found.cost])
+        spec["datasets"] = {"profiles": figures.profile_rows(found)}
+        yield Figure("performance_profiles", "Performance profiles across boards", _sized(spec))
+
+
+def write_plots(content: Content, folder: Path, formats: Sequence[str] = FORMATS) -> list[Path]:
+    """Write all figures.
+
+    Args:
+        content: What to draw.
+        folder: Where to; it is created.
+        formats: Endings out of `FORMATS`.
+
+    Returns:
+        The files, in the order of the report.
+
+    Raises:
+        SettingError: If a format is none of `FORMATS`.
+        PlotUnwritable: If the folder cannot be written to.
+    """
+    for name in formats:
+        if name not in FORMATS:
+            raise SettingError(f"The format of a plot must be one of {', '.join(FORMATS)}; found {name!r}.")
+    written = []
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for figure in all_figures(content):
+            rendered = _rendered(figure.spec)
+            for name in formats:
+                target = folder / f"{figure.name}.{name}"
+                unfinished = folder / temporary_name()
+                unfinished.write_bytes(rendered[name]())
+                unfinished.replace(target)
+                written.append(target)
+    except OSError as error:
+        raise PlotUnwritable(
+            f"The plots cannot be written to {folder} ({error}). Choose another `--output`."
+        ) from error
+    return written
+
+
+def _convergence_figures(content: Content, view: BoardView) -> Iterator[Figure]:
+    template = figures.convergence(view.styles(content.styles), PAPER)
+    costs, measures = view.cost_channels(), view.measure_channels()
+    for place, measure in enumerate(view.measures):
+        for cost in view.costs if place == 0 else view.costs[:1]:
+            rows = figures.curve_rows(view.curves, cost.key, measure.key)
+            if not rows:
+                continue
+            spec = figures.filled(template, costs[cost.key][cost.scale], measures[measure.key][measure.scale])
+            spec["datasets"] = {"curves": figures.with_band(rows, "quartiles")}
+            name = f"{view.slug}_{measure.key}_by_{cost.key}"
+            yield Figure(name, f"{view.board.title}: {measure.label} against {cost.label}", _sized(spec))
+
+
+def _trade_off_figures(content: Content, view: BoardView) -> Iterator[Figure]:
+    for (iterate, split), points in view.trade_offs.items():
+        if split == "validation":
+            continue  # it serves to choose among iterates; the page has it
+        spec = figures.trade_off(view.styles(content.styles), PAPER, split, view.allowed)
+        spec["datasets"] = figures.trade_off_rows(points)
+        name = f"{view.slug}_tradeoff_{iterate}_{split}"
+        yield Figure(name, f"{view.board.title}: error against violation, {iterate} iterate, {split}", _sized(spec))
+
+
+def _sized(spec: Spec) -> Spec:
+    return spec | {"width": _WIDTH, "height": _HEIGHT, "padding": 6, "background": "white"}
+
+
+def _rendered(spec: Spec) -> dict[str, Callable[[], bytes]]:
+    """What gives each format; both come from the same drawing."""
+    drawing = str(vl_convert.vegalite_to_svg(spec, vl_version=VEGA_LITE))
+    return {
+        "png": lambda: bytes(vl_convert.svg_to_png(drawing, ppi=_DOTS_PER_INCH)),
+        "svg": drawing.encode,
+    }

@@ -1,0 +1,85 @@
+"""Figures as files."""
+
+import struct
+from xml.etree import ElementTree
+
+import pytest
+from report_samples import make_runs
+
+from drobench.errors import SettingError
+from drobench.results.leaderboard import leaderboard
+from drobench.results.report.content import gather
+from drobench.results.report.plots import PlotUnwritable, all_figures, write_plots
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def content_of(samples):
+    records, curves = samples
+    return gather(leaderboard(records, curves.__getitem__), records, curves.__getitem__)
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("figures") / "deep"
+    return write_plots(content_of(make_runs(2, 2, points=12, constrained=True)), folder)
+
+
+def test_names_say_board_measure_and_cost(written):
+    names = {file.name for file in written}
+    board = "fair_0-on-tiny"
+    assert f"{board}_objective_by_passes.svg" in names
+    assert f"{board}_train_max_violation_by_oracle_calls.png" in names
+    assert f"{board}_tradeoff_best_feasible_test.svg" in names
+    assert len(names) == len(written)
+    assert {file.name for file in written[0].parent.iterdir()} == names, "nothing else is left in the folder"
+
+
+def test_svg_has_text_as_text_in_the_words_of_the_figure(written):
+    file = next(file for file in written if file.name.endswith("objective_by_oracle_calls.svg"))
+    words = {element.text for element in ElementTree.parse(file).iter(f"{SVG}text")}
+    assert {"oracle calls", "objective", "solver_0", "solver_1"} <= words
+
+
+def test_png_is_wide_enough_for_a_column_in_print(written):
+    file = next(file for file in written if file.suffix == ".png")
+    head = file.read_bytes()[:24]
+    assert head[:8] == b"\x89PNG\r\n\x1a\n"
+    width, height = struct.unpack(">II", head[16:24])
+    assert width > 1200
+    assert height > 700
+
+
+def test_hostile_names_are_inert_in_svg_and_cannot_leave_the_folder(tmp_path):
+    records, curves = make_runs(2, 2, points=12, names=["<script>alert(1)</script>", "b & c"])
+    records = [
+        type(record)(**{**vars(record), "problem": type(record.problem)(name="../../etc/<x>", config={})})
+        for record in records
+    ]
+    files = write_plots(content_of((records, curves)), tmp_path / "out", ["svg"])
+    assert files
+    for file in files:
+        assert file.parent == tmp_path / "out"
+        tree = ElementTree.parse(file)
+        assert not list(tree.iter(f"{SVG}script"))
+        assert "<script>alert(1)</script>" in {element.text for element in tree.iter(f"{SVG}text")}
+
+
+def test_boards_that_share_a_name_get_files_of_their_own():
+    small, large = make_runs(1, 1, points=12), make_runs(1, 1, points=12)
+    records = [
+        *small[0],
+        *(type(run)(**{**vars(run), "budget": {"passes": 99}, "run_id": "b" * 64}) for run in large[0]),
+    ]
+    content = content_of((records, {**small[1], "b" * 64: next(iter(large[1].values()))}))
+    names = [figure.name for figure in all_figures(content)]
+    assert len(set(names)) == len(names) > 2
+
+
+def test_unknown_format_and_unwritable_folder_are_explained(tmp_path):
+    content = content_of(make_runs(1, 1, points=5))
+    with pytest.raises(SettingError, match="one of png, svg; found 'gif'"):
+        write_plots(content, tmp_path, ["gif"])
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(PlotUnwritable, match="cannot be written"):
+        write_plots(content, tmp_path / "file", ["svg"])

@@ -1,0 +1,142 @@
+import math
+
+import polars
+import pytest
+from result_samples import make_curve, make_record
+
+from drobench.errors import SettingError
+from drobench.results.curves import StoredCurves
+from drobench.results.fields import DamagedRecord
+from drobench.results.record import Iterate, Status
+from drobench.results.store import ResultStore
+from drobench.results.targets import COSTS, DEFAULT_TARGETS, Target, is_met, progress
+
+
+def reached(curve, *targets, optimum=1.0, **settings):
+    record = make_record(optimum=optimum, **settings)
+    return progress([record], {record.run_id: curve}.__getitem__, targets)[record.run_id]
+
+
+def test_a_target_is_read_as_it_is_written():
+    target = Target.parse("gap=1e-4, violation=0.01")
+    assert target == Target.of(gap=1e-4, violation=0.01)
+    assert (target.gap, target.violation) == (1e-4, 0.01)
+    assert target.label == "relative gap 0.0001, violation 0.01"
+    assert Target.parse("error=0.2").limits == (("train_error", 0.2),)
+    assert Target.parse("test_error=0.2").label == "test error 0.2"
+
+
+@pytest.mark.parametrize("text", ["", "gap", "gap=", "gap=small", "gap=1e-4,violation", "=3"])
+def test_what_is_no_target_is_refused_with_an_example(text):
+    with pytest.raises(SettingError, match=r"gap=1e-4,violation=0\.01|metrics"):
+        Target.parse(text)
+
+
+@pytest.mark.parametrize(("text", "expected"), [("gap=0", "above 0"), ("gap=inf", "finite"), ("speed=3", "violation")])
+def test_impossible_limits_are_refused(text, expected):
+    with pytest.raises(SettingError, match=expected):
+        Target.parse(text)
+    with pytest.raises(SettingError, match="needs a limit"):
+        Target.of()
+
+
+def test_a_joint_target_needs_all_its_limits_at_the_same_evaluation():
+    curve = make_curve(
+        [3.0, 1.1, 1.5, 1.1],
+        1.0,
+        train_max_violation=[0.0, 0.5, 0.0, 0.01],
+        train_error=[0.5, 0.1, 0.3, 0.2],
+    )
+    found = reached(curve, Target.of(gap=0.1), Target.of(gap=0.1, violation=0.1), Target.of(error=0.2, violation=0.0))
+    assert [costs["passes"] for costs in found.costs] == [1.0, 3.0, math.inf]
+
+
+def test_every_cost_is_that_of_the_first_hit():
+    curve = make_curve([3.0, 1.0, 1.5, 1.0], 1.0, communication_bytes=[0, 8, 16, 24])
+    (costs,) = reached(curve, Target.of(gap=0.01)).costs
+    assert costs == {"passes": 1.0, "oracle_calls": 100.0, "seconds": pytest.approx(0.1), "bytes": 8.0}
+    assert set(costs) == set(COSTS)
+
+
+def test_a_violation_that_the_target_allows_does_not_hide_the_gap():
+    # The problem calls the second point infeasible, so its gap is null; the target is more generous.
+    curve = make_curve([3.0, 0.9], gap=[2.0, None], train_max_violation=[0.0, 0.05])
+    found = reached(curve, Target.of(gap=0.01), Target.of(gap=0.01, violation=0.1), Target.of(gap=0.01, violation=0.01))
+    assert [costs["passes"] for costs in found.costs] == [math.inf, 1.0, math.inf]
+
+
+def test_what_a_run_does_not_have_cannot_be_asked():
+    found = reached(
+        make_curve([3.0, 1.0]), Target.of(gap=0.1), Target.of(error=0.1), Target.of(objective=1.0), optimum=None
+    )
+    assert found.costs[:2] == (None, None)
+    assert found.costs[2]["passes"] == 1.0
+    assert found.start_gap is None
+
+
+def test_not_a_number_is_no_evidence():
+    curve = make_curve([3.0, math.nan, 1.5], 1.0, gap=[2.0, math.nan, 0.5])
+    found = reached(curve, Target.of(gap=0.3), Target.of(objective=2.0))
+    assert [costs["passes"] for costs in found.costs] == [2.0, 2.0]
+
+
+def test_what_was_used_is_what_stands_at_the_end():
+    found = reached(make_curve([3.0, 2.0, 1.0], 1.0), *DEFAULT_TARGETS)
+    assert found.used == {"passes": 2.0, "oracle_calls": 200.0, "seconds": pytest.approx(0.2), "steps": 20.0}
+    assert reached(polars.DataFrame(), *DEFAULT_TARGETS).used == {}
+
+
+def test_a_scored_point_meets_a_target_or_not():
+    point = Iterate(gap=0.2, train_max_violation=0.05)
+    assert is_met(Target.of(gap=0.1), point, start_gap=2.0)
+    assert not is_met(Target.of(gap=0.1), point, start_gap=1.0)
+    assert not is_met(Target.of(gap=0.1), point, start_gap=None)
+    assert is_met(Target.of(violation=0.05), point, None)
+    assert not is_met(Target.of(error=0.05), point, None)
+
+
+@pytest.fixture
+def stored(tmp_path):
+    """Runs whose curves have different columns and types, and some none at all."""
+    store = ResultStore(tmp_path / "a folder [with] odd* signs")
+    curves = [
+        make_curve([3.0, 1.5, 1.0], 1.0),
+        make_curve([3.0, 2.0]).drop("oracle_calls"),
+        make_curve([3.0, 1.0], 1.0, train_max_violation=[0, 1], note=["a", "b"]).select(
+            "gap", polars.all().exclude("gap")
+        ),
+        make_curve([4, 1], 1).cast({"passes": polars.Float32}),
+        polars.DataFrame(),
+        make_curve([3.0], 1.0).clear(),
+        make_curve([3.0, 1.0, 70.0], 1.0),
+    ]
+    records = []
+    for seed, curve in enumerate(curves):
+        status = Status.DIVERGED if seed == len(curves) - 1 else Status.BUDGET_SPENT
+        records.append(make_record(seed=seed, optimum=None if seed == 1 else 1.0, status=status))
+        store.write(records[-1], curve, {}, "")
+    return store, records
+
+
+def test_all_curves_at_once_say_the_same_as_one_by_one(stored):
+    store, records = stored
+    targets = [*DEFAULT_TARGETS, Target.of(gap=0.5, violation=0.5), Target.of(objective=2.0)]
+    at_once = progress(records, StoredCurves(store), targets)
+    assert at_once == progress(records, store.curve, targets)
+    assert at_once[records[0].run_id].costs[0]["passes"] == 2.0
+    assert at_once[records[3].run_id].start_gap == 3.0
+    assert at_once[records[6].run_id].costs[0]["passes"] == math.inf
+    assert progress([], StoredCurves(store), targets) == {}
+
+
+def test_one_curve_is_still_given_as_the_store_has_it(stored):
+    store, records = stored
+    assert StoredCurves(store)(records[2].run_id).equals(store.curve(records[2].run_id))
+
+
+def test_a_damaged_curve_among_many_is_named(stored):
+    store, records = stored
+    file = store.root / records[3].run_id / "curve.parquet"
+    file.write_bytes(b"PAR1" + bytes(100) + (20).to_bytes(4, "little") + b"PAR1")
+    with pytest.raises(DamagedRecord, match=records[3].run_id):
+        progress(records, StoredCurves(store), DEFAULT_TARGETS)
