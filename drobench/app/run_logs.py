@@ -33,9 +33,9 @@ def log_stored(draft: Draft, store: ResultStore) -> None:
         return
     with log_of(draft, store.root) as log:
         logger = log.open(continued=False)
-        for row in store.curve(draft.run_id).to_dicts() if logger is not None else []:
-            numbers = {name: value for name, value in row.items() if value is not None}
-            logger.log_metrics(numbers, step=row["step"])
         if logger is not None:
+            for row in store.curve(draft.run_id).to_dicts():
+                numbers = {name: value for name, value in row.items() if value is not None}
+                logger.log_metrics(numbers, step=row["step"])
             logger.save()
         log.conclude(store.read(draft.run_id))

@@ -39,6 +39,7 @@ from drobench.registry import Catalogue
 from drobench.registry.hints import did_you_mean
 from drobench.results.record import Record, Status, short_id
 from drobench.results.store import ResultStore, RunBusy
+from drobench.training.loggers import check_logger
 
 _POLL_SECONDS = 0.05
 _GRACE_SECONDS = 15.0
@@ -55,6 +56,8 @@ class Sweep:
     cells: list[list[str]]
     """The overrides of each cell."""
     timeout: float | None
+    name: str
+    """Of the file."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +123,7 @@ def load_sweep(path: Path) -> Sweep:
             chosen = [f"{key}={as_override(value)}" for key, value in zip(grid, combination, strict=True)]
             words = [*common, *_overrides(path, part), *chosen]
             cells.append(_groups_first(words))
-    return Sweep(str(content.get("title", path.stem)), str(content.get("description", "")), cells, timeout)
+    return Sweep(str(content.get("title", path.stem)), str(content.get("description", "")), cells, timeout, path.stem)
 
 
 def _joined(path: Path, content: dict[str, Any], timeout: float | None) -> Sweep:
@@ -142,7 +145,8 @@ def _joined(path: Path, content: dict[str, Any], timeout: float | None) -> Sweep
     # Where an override replaces what a grid went through, cells that differed before are now one.
     cells = [list(words) for words in dict.fromkeys(tuple(cell) for cell in cells)]
     longest = max((sweep.timeout for sweep in included if sweep.timeout is not None), default=None)
-    return Sweep(str(content.get("title", path.stem)), str(content.get("description", "")), cells, timeout or longest)
+    title, description = str(content.get("title", path.stem)), str(content.get("description", ""))
+    return Sweep(title, description, cells, timeout or longest, path.stem)
 
 
 def _groups_first(words: list[str]) -> list[str]:
@@ -186,7 +190,10 @@ def plan(sweep: Sweep, extra: Sequence[str], catalogue: Catalogue, results: Path
     for words, config in configs:
         if any(word.startswith("results=") for word in (*words, *extra)):
             raise ConfigError("A sweep keeps all cells in one folder: use `--results DIR` instead of `results=DIR`.")
+        check_logger(config.logger)
         config.results = str(results)
+        if config.logger.group is None:
+            config.logger.group = sweep.name
         if config.timeout is None:
             config.timeout = sweep.timeout
         cell = Cell(_label(words, sweep.cells), config, _identify(config, catalogue))

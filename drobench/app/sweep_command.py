@@ -1,4 +1,4 @@
-"""The command `sweep`: plan, progress, leaderboard, what next."""
+"""The command `sweep`: plan, progress, leaderboard, report, what next."""
 
 import argparse
 from pathlib import Path
@@ -11,6 +11,7 @@ from drobench.app.config import data_dir, register
 from drobench.app.console import show_leaderboard, status_style, table
 from drobench.app.sweep import Cell, Plan, estimate_seconds, execute, find_sweep, load_sweep, plan, summary
 from drobench.registry import Catalogue, load_catalogue
+from drobench.results.curves import StoredCurves
 from drobench.results.leaderboard import NothingToCompare, leaderboard
 from drobench.results.record import FAILURES, Record
 from drobench.results.store import ResultStore
@@ -91,9 +92,25 @@ def _execute(console: Console, planned: Plan, catalogue: Catalogue, jobs: int) -
 def _compare(console: Console, store: ResultStore, planned: Plan) -> None:
     mine = [record for record in store.records().records if record.run_id in planned.run_ids]
     try:
-        show_leaderboard(console, leaderboard(mine, store.curve))
+        found = leaderboard(mine, StoredCurves(store))
     except NothingToCompare as error:
         console.print(f"[yellow]{escape(str(error))}[/yellow]")
+        return
+    show_leaderboard(console, found)
+    loggers = [cell.config.logger for cell in (*planned.finished, *planned.remaining)]
+    following = next((logger for logger in loggers if logger.name == "wandb"), None)
+    if following is not None:
+        from drobench.training.wandb_leaderboard import log_leaderboard
+
+        log_leaderboard(found, planned.run_ids, following, store.root / ".logs")
+    from drobench.app.report_command import REPORT_NAME, write_report
+
+    report = store.root / REPORT_NAME
+    write_report(store, mine, found, report)
+    console.print(
+        f"Report: [bold]{escape(str(report))}[/bold], one page with curves and every run; open it in a browser.",
+        soft_wrap=True,
+    )
 
 
 def _show_end(console: Console, records: list[Record], results: Path) -> None:

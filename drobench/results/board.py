@@ -10,7 +10,7 @@ from typing import Any
 import numpy
 
 from drobench.results.profiles import Profiles
-from drobench.results.statistics import bootstrap_intervals
+from drobench.results.statistics import bootstrap_intervals, medians_of
 from drobench.results.targets import COSTS, Target
 from drobench.results.tuning import Tuning
 
@@ -57,7 +57,7 @@ class Summary:
         for size in {len(sample) for sample in samples}:
             places = [place for place, sample in enumerate(samples) if len(sample) == size]
             values = numpy.array([samples[place] for place in places], dtype=numpy.float64)
-            medians = numpy.median(values, axis=1).tolist()
+            medians = medians_of(values).tolist()
             for place, middle, (low, high) in zip(places, medians, bootstrap_intervals(values).tolist(), strict=True):
                 found[place] = cls(middle, low, high)
         return [found[place] for place in range(len(samples))]

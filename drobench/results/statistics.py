@@ -28,12 +28,27 @@ _ROUNDING = 1e-12
 def median(values: Sequence[float]) -> float:
     """The middle value; of an even number of values, the mean of the two in the middle.
 
-    Infinity is a value like any other ("not reached"), so the median is infinite when half of the values are.
+    Infinity is a value like any other ("not reached"), so the median is infinite when half of the values are. Between
+    minus and plus infinity, as of differences when each side has lost half of the seeds, stands 0.
 
     Raises:
         SettingError: If there are no values, or one of them is not a number.
     """
-    return float(numpy.median(_checked(values)))
+    return float(medians_of(_checked(values)[None, :])[0])
+
+
+def medians_of(samples: Array) -> Array:
+    """The medians of many samples of one size at once."""
+    ordered = numpy.sort(samples, axis=1)
+    size = ordered.shape[1]
+    return _mean_of_two(ordered[:, (size - 1) // 2], ordered[:, size // 2])
+
+
+def _mean_of_two(first: Array, second: Array) -> Array:
+    # Halved before they are added, which changes no number but keeps huge ones from overflowing.
+    with numpy.errstate(invalid="ignore"):
+        mean = first / 2 + second / 2
+    return numpy.where(numpy.isnan(mean), 0.0, mean)
 
 
 def bootstrap_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> tuple[float, float]:
@@ -63,8 +78,7 @@ def bootstrap_intervals(samples: Array, confidence: float = CONFIDENCE) -> Array
         raise SettingError(f"`confidence` must be between 0 and 1; found {confidence!r}.")
     ordered = numpy.sort(samples, axis=1)
     medians, weights = _bootstrap_distributions(ordered)
-    middle = ordered.shape[1] // 2
-    estimates = (ordered[:, [middle]] / 2) + (ordered[:, [(ordered.shape[1] - 1) // 2]] / 2)
+    estimates = medians_of(ordered)[:, None]
     below = (weights * (medians < estimates)).sum(axis=1) + (weights * (medians == estimates)).sum(axis=1) / 2
     bias = _normal_quantiles(below)[:, None]
     shifted = bias + _normal_quantiles(numpy.array([(1 - confidence) / 2, (1 + confidence) / 2]))
@@ -85,9 +99,7 @@ def most_coverage(values: int) -> float:
 def _bootstrap_distributions(ordered: Array) -> tuple[Array, Array]:
     """The medians of all resamples of each sorted sample, in order, and how likely each is."""
     first, second, weights = _middle_pairs(ordered.shape[1])
-    # Halved before they are added, which changes no number but keeps huge ones from overflowing.
-    halves = ordered / 2
-    medians = halves[:, first] + halves[:, second]
+    medians = _mean_of_two(ordered[:, first], ordered[:, second])
     order = numpy.argsort(medians, axis=1, kind="stable")
     return numpy.take_along_axis(medians, order, axis=1), weights[order]
 
@@ -132,7 +144,7 @@ def _accelerations(ordered: Array) -> Array:
         return numpy.zeros(len(ordered))
     if size % 2:
         below, at, above = ordered[:, middle - 1], ordered[:, middle], ordered[:, middle + 1]
-        medians = numpy.stack([(at + above) / 2, (below + above) / 2, (below + at) / 2], axis=1)
+        medians = numpy.stack([_mean_of_two(*pair) for pair in ((at, above), (below, above), (below, at))], axis=1)
         times = numpy.array([middle, 1, middle])
     else:
         medians, times = ordered[:, [middle, middle - 1]], numpy.array([middle, middle])

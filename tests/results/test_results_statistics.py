@@ -124,3 +124,14 @@ def test_what_has_no_median_is_refused(values):
 def test_impossible_settings_are_refused(confidence):
     with pytest.raises(SettingError, match="confidence"):
         bootstrap_interval([1.0, 2.0], confidence)
+
+
+@pytest.mark.parametrize(
+    "values", [[math.inf, -math.inf], [-math.inf, -math.inf, math.inf, math.inf], [math.inf, -math.inf, 1.0]]
+)
+def test_between_minus_and_plus_infinity_stands_zero(values):
+    """Each side of a paired comparison has lost as many seeds: neither is better, and nothing warns."""
+    expected = 1.0 if 1.0 in values else 0.0
+    assert median(values) == expected
+    low, high = bootstrap_interval(values)
+    assert low <= expected <= high
