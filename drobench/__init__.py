@@ -15,6 +15,7 @@ _HOMES = {
     "run": "drobench.app.api",
     "leaderboard": "drobench.app.api",
     "load_solution": "drobench.app.api",
+    "PLUGIN_API": "drobench.registry",
     "hookimpl": "drobench.registry",
     "SolverEntry": "drobench.registry",
     "ProblemEntry": "drobench.registry",

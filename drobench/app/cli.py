@@ -3,7 +3,7 @@
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +12,17 @@ from drobench.errors import DrobenchError
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from drobench.results.board import Leaderboard
+    from drobench.results.record import Record
+    from drobench.results.store import ResultStore
+
 _DESCRIPTION = "Benchmarks for distributionally robust and heavily constrained learning."
 _EPILOG = """examples:
   drobench sweep quickstart                  the main job: embedded data, no network, about a minute
   drobench run solver=gcivr problem=kl_classification dataset=breast_cancer seed=3
   drobench run -m solver=gcivr,scgd,unconstrained 'seed=range(5)'
   drobench leaderboard
+  drobench report --output report.html
 """
 _EXIT_FAILED, _EXIT_INTERRUPTED = 1, 130
 
@@ -84,6 +89,18 @@ def _parser() -> argparse.ArgumentParser:
         made.set_defaults(command=function)
         return made
 
+    _add_computing(command)
+    _add_comparing(command)
+    _add_drawings(command)
+    _add_single_runs(command)
+    _add_travelling(command)
+    _add_plugins(command)
+    _add_data(command("data", _data, "list the datasets, fetch and verify them", "drobench data fetch adult"))
+    _add_results(command("doctor", _doctor, "say what works on this machine", "drobench doctor"))
+    return parser
+
+
+def _add_computing(command: Any) -> None:
     # Listed for the help text only: `main` hands `run` to Hydra before this parser sees it.
     command("run", None, "compute one run, or with -m every combination (Hydra)", "drobench run solver=scgd seed=1")
     sweep = command("sweep", _sweep, "compute all cells of a sweep file", "drobench sweep quickstart --jobs 2")
@@ -93,15 +110,16 @@ def _parser() -> argparse.ArgumentParser:
     sweep.add_argument("--dry-run", action="store_true", help="count the cells and estimate the time, run nothing")
     sweep.add_argument("--timeout", type=float, help="seconds per cell")
     _add_results(sweep)
+
+
+def _add_comparing(command: Any) -> None:
     board = command("leaderboard", _leaderboard, "compare the solvers", "drobench leaderboard --format markdown")
-    board.add_argument("--format", choices=["table", "markdown", "csv", "json"], default="table")
-    board.add_argument("--target-gap", type=float, default=1e-4, help="relative gap to reach (default 1e-4)")
-    board.add_argument("--iterate", choices=["last", "average", "best_feasible"], default="last")
+    board.add_argument("--format", choices=["table", "markdown", "csv", "json", "html"], default="table")
+    _add_comparison(board)
     _add_results(board)
-    command("plugins", _plugins, "list what is installed, and from where", "drobench plugins")
-    _add_data(command("data", _data, "list the datasets, fetch and verify them", "drobench data fetch adult"))
-    doctor = command("doctor", _doctor, "say what works on this machine", "drobench doctor")
-    _add_results(doctor)
+
+
+def _add_single_runs(command: Any) -> None:
     show = command("show", _show, "show one run", "drobench show 6f9b")
     show.add_argument("run_id", help="the run's id, or the beginning of it")
     show.add_argument("--json", action="store_true", help="the record as it is stored")
@@ -109,7 +127,77 @@ def _parser() -> argparse.ArgumentParser:
     rerun = command("rerun", _rerun, "do a run again and compare", "drobench rerun 6f9b")
     rerun.add_argument("run_id", help="the run's id, or the beginning of it")
     _add_results(rerun)
-    return parser
+
+
+def _add_travelling(command: Any) -> None:
+    packed = command("pack", _pack, "put results into one file to hand on", "drobench pack results -o bundle.zip")
+    packed.add_argument("results", type=Path, nargs="?", help="folder of results (default: as for the other commands)")
+    packed.add_argument("-o", "--output", type=Path, default=Path("bundle.zip"), metavar="FILE")
+    verify = command("verify", _verify, "compute the metrics of a bundle again", "drobench verify bundle.zip --rerun 1")
+    verify.add_argument("bundle", type=Path, help="a file made by `drobench pack`, or a folder of results")
+    verify.add_argument("--rerun", type=int, default=0, metavar="N", help="also do so many random runs again")
+    verify.add_argument("--seed", type=int, default=0, help="of the choice of these runs (default 0)")
+    merge = command("merge", _merge, "join results of several people or machines", "drobench merge theirs.zip ../other")
+    merge.add_argument("sources", type=Path, nargs="+", metavar="SOURCE", help="folders of results, or bundles")
+    _add_results(merge)
+
+
+def _add_plugins(command: Any) -> None:
+    command("plugins", _plugins, "list what is installed, and from where", "drobench plugins")
+    new = command("new", _new, "write a package for a plugin of your own", "drobench new solver my_solver")
+    new.add_argument("kind", choices=["solver", "problem", "dataset"])
+    new.add_argument("name", help="what it is called in configs; also the name of the package")
+    new.add_argument("--output", type=Path, default=Path(), metavar="DIR", help="where (default: here)")
+    check = command("check", _check, "hold a plugin against the checks of its kind", "drobench check gcivr -k optimum")
+    check.add_argument("name", help="a solver, problem or dataset from `drobench plugins`; of all kinds with this name")
+    check.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="settings to build it with, e.g. batch=16")
+    check.add_argument("-k", dest="expression", default="", metavar="EXPRESSION", help="only some checks, as in pytest")
+
+
+def _add_comparison(parser: argparse.ArgumentParser) -> None:
+    """Add which runs are compared, and how; the results room checks what it knows, so that help needs none of it."""
+    asked = parser.add_argument_group("what is asked")
+    asked.add_argument(
+        "--target", action="append", default=[], metavar="METRIC=NUMBER,...",
+        help="what counts as solved, e.g. gap=1e-4 or error=0.2,violation=0.01; again for further ones, of which the "
+        "first decides the ranks (default gap=1e-4, then 1e-2 and 1e-6; gap is relative)",
+    )  # fmt: skip
+    asked.add_argument("--target-gap", type=float, metavar="NUMBER", help="short for --target gap=NUMBER")
+    asked.add_argument(
+        "--cost", choices=["passes", "oracle_calls", "seconds", "bytes"], default="passes", help="of reaching a target"
+    )
+    asked.add_argument("--by", metavar="METRIC", help="what decides without a target: gap, objective, test_error, ...")
+    asked.add_argument("--iterate", choices=["last", "average", "best_feasible"], default="last")
+    asked.add_argument("--baseline", metavar="SOLVER", help="compare all others with this one, not with the first")
+    asked.add_argument(
+        "--select", choices=["validation"], help="keep one configuration per solver, chosen on validation data"
+    )
+    chosen = parser.add_argument_group("which runs (names may hold * and ?, several are separated by commas)")
+    for part in ("problem", "dataset", "solver"):
+        chosen.add_argument(f"--{part}", type=_words, default=[], metavar="NAME,...")
+    chosen.add_argument(
+        "--where", action="append", default=[], metavar="KEY=VALUE", help="a setting they must have: problem.gamma=0.5"
+    )
+    chosen.add_argument(
+        "--across", type=_words, default=[], metavar="KEY,...",
+        help="settings that shall not split a board: dataset.seed (its splits are paired), problem.surrogate",
+    )  # fmt: skip
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def _add_drawings(command: Callable[[str, Any, str, str], argparse.ArgumentParser]) -> None:
+    report = command("report", _report, "draw the comparison as one HTML page", "drobench report --output report.html")
+    report.add_argument("--output", type=Path, default=Path("report.html"), metavar="FILE", help="default report.html")
+    _add_comparison(report)
+    _add_results(report)
+    plot = command("plot", _plot, "draw the figures as files for papers", "drobench plot --output figures --format svg")
+    plot.add_argument("--output", type=Path, default=Path("figures"), metavar="DIR", help="folder (default figures/)")
+    plot.add_argument("--format", default="png,svg", help="png, svg, or both separated by a comma (default)")
+    _add_comparison(plot)
+    _add_results(plot)
 
 
 def _add_data(parser: argparse.ArgumentParser) -> None:
@@ -118,6 +206,11 @@ def _add_data(parser: argparse.ArgumentParser) -> None:
     for name, text, example in (
         ("fetch", "download a dataset, or take it from local files, and verify it", "drobench data fetch adult"),
         ("verify", "read what was fetched again and compare checksums", "drobench data verify"),
+        (
+            "convert",
+            "write Parquet files as one table for dataset=mapped, which may be larger than memory",
+            "drobench data convert 'shards/*.parquet' --label target --output table",
+        ),
     ):
         made = actions.add_parser(
             name,
@@ -127,8 +220,17 @@ def _add_data(parser: argparse.ArgumentParser) -> None:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         made.set_defaults(action=name)
-        made.add_argument("name", help="a dataset from `drobench data`", nargs=None if name == "fetch" else "?")
-        if name == "fetch":
+        if name == "convert":
+            made.add_argument("sources", nargs="+", metavar="SOURCE", help="a .parquet file, a folder, or a pattern")
+            made.add_argument("--output", type=Path, required=True, metavar="DIR", help="the folder to write")
+            made.add_argument("--label", required=True, metavar="COLUMN", help="the column to predict")
+            made.add_argument("--drop", action="append", default=[], metavar="COLUMN", help="no feature; repeatable")
+            made.add_argument("--dtype", choices=["float32", "float64"], default="float32", help="default float32")
+            continue
+        if name == "verify":
+            made.add_argument("name", nargs="?", help="a dataset from `drobench data`, or a folder that convert wrote")
+        else:
+            made.add_argument("name", help="a dataset from `drobench data`")
             made.add_argument("--from", dest="source", type=Path, metavar="DIR", help="a folder or zip archive")
 
 
@@ -192,15 +294,10 @@ def _sweep(options: argparse.Namespace) -> int:
 
 def _leaderboard(options: argparse.Namespace) -> int:
     from drobench.results.formats import format_csv, format_json, format_markdown
-    from drobench.results.leaderboard import leaderboard
-    from drobench.results.store import ResultStore
+    from drobench.results.pages import format_html
 
-    store = ResultStore(_results(options))
-    scan = store.records()
-    for trouble in scan.troubles:
-        print(f"drobench: {trouble.message}", file=sys.stderr)
-    found = leaderboard(scan.records, store.curve, target_gap=options.target_gap, iterate=options.iterate)
-    formats = {"markdown": format_markdown, "csv": format_csv, "json": format_json}
+    _, _, found = _compared(options)
+    formats = {"markdown": format_markdown, "csv": format_csv, "json": format_json, "html": format_html}
     if options.format in formats:
         print(formats[options.format](found), end="")
     else:
@@ -208,6 +305,48 @@ def _leaderboard(options: argparse.Namespace) -> int:
 
         show_leaderboard(_console(), found)
     return 0
+
+
+def _report(options: argparse.Namespace) -> int:
+    from drobench.app.report_command import report_command
+
+    return report_command(*_compared(options), options.output, _console())
+
+
+def _plot(options: argparse.Namespace) -> int:
+    from drobench.app.report_command import plot_command
+
+    return plot_command(*_compared(options), options.output, _words(options.format), _console())
+
+
+def _compared(options: argparse.Namespace) -> "tuple[ResultStore, list[Record], Leaderboard]":
+    """The folder of results, the runs in question and what their comparison says."""
+    from drobench.results.curves import StoredCurves
+    from drobench.results.filters import Filter
+    from drobench.results.leaderboard import leaderboard
+    from drobench.results.store import ResultStore
+    from drobench.results.targets import Target
+
+    kept = Filter(options.problem, options.dataset, options.solver, dict(_setting(text) for text in options.where))
+    targets = [Target.parse(text) for text in options.target]
+    store = ResultStore(_results(options))
+    scan = store.records()
+    for trouble in scan.troubles:
+        print(f"drobench: {trouble.message}", file=sys.stderr)
+    records = kept.apply(scan.records)
+    found = leaderboard(
+        records, StoredCurves(store), target_gap=options.target_gap, targets=targets,
+        iterate=options.iterate, cost=options.cost, by=options.by, across=options.across, baseline=options.baseline,
+        select=options.select,
+    )  # fmt: skip
+    return store, records, found
+
+
+def _setting(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise DrobenchError(f"--where expects KEY=VALUE, such as problem.gamma=0.5; found {text!r}.")
+    return name.strip(), value.strip()
 
 
 def _plugins(_options: argparse.Namespace) -> int:
@@ -219,9 +358,23 @@ def _plugins(_options: argparse.Namespace) -> int:
     return _EXIT_FAILED if catalogue.troubles else 0
 
 
-def _data(options: argparse.Namespace) -> int:
-    from drobench.app.data_command import fetch_data, list_data, verify_data
+def _new(options: argparse.Namespace) -> int:
+    from drobench.app.new_command import new_package
 
+    return new_package(options.kind, options.name, options.output, _console())
+
+
+def _check(options: argparse.Namespace) -> int:
+    from drobench.app.check_command import check_plugin
+
+    return check_plugin(options.name, options.overrides, options.expression, _console())
+
+
+def _data(options: argparse.Namespace) -> int:
+    from drobench.app.data_command import convert_data, fetch_data, list_data, verify_data
+
+    if options.action == "convert":
+        return convert_data(options, _console())
     if options.action == "fetch":
         return fetch_data(options.name, options.source, _console())
     if options.action == "verify":
@@ -253,6 +406,26 @@ def _show(options: argparse.Namespace) -> int:
     else:
         show_record(_console(), record)
     return 0
+
+
+def _pack(options: argparse.Namespace) -> int:
+    from drobench.app.submissions import pack_results
+
+    return pack_results(_results(options), options.output, _console())
+
+
+def _verify(options: argparse.Namespace) -> int:
+    from drobench.app.submissions import verify_bundle
+
+    if options.rerun < 0:
+        raise DrobenchError(f"--rerun must be a number of runs; found {options.rerun}.")
+    return verify_bundle(options.bundle, options.rerun, options.seed, _console())
+
+
+def _merge(options: argparse.Namespace) -> int:
+    from drobench.app.submissions import merge_results
+
+    return merge_results(options.sources, _results(options), _console())
 
 
 def _rerun(options: argparse.Namespace) -> int:

@@ -146,11 +146,12 @@ def show_plugins(console: Console, catalogue: Catalogue) -> None:
             for name, found in entries.items()
         ]
         console.print(table(kind, ["name", "what it is", "reference", "from"], rows))
-    read = [
+    plugins = [
         [it.plugin, f"{it.distribution} {it.version}", "unknown" if it.api is None else str(it.api), str(it.entries)]
         for it in catalogue.plugins
     ]
-    console.print(table(f"plugins (this drobench has plugin API {PLUGIN_API})", ["name", "from", "API", "entries"], read))
+    title = f"plugins (this drobench has plugin API {PLUGIN_API})"
+    console.print(table(title, ["name", "from", "API", "entries"], plugins))
     for trouble in catalogue.troubles:
         console.print(f"[yellow]not used:[/yellow] {escape(str(trouble))}")
     if catalogue.disabled:

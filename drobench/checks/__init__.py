@@ -1,1 +1,18 @@
-"""Conformance checks for plugins, ours or anybody else's."""
+"""Checks that any plugin can be held against, ours or a stranger's.
+
+    from drobench.checks import SolverChecks
+
+    class TestMySolver(SolverChecks):
+        name = "my_solver"
+
+and pytest runs one test for each thing that a solver promises. `ProblemChecks` and `DatasetChecks` work alike. The same
+classes are behind `drobench check NAME`. They need pytest: `pip install 'drobench[checks]'`.
+"""
+
+from drobench.checks.dataset_checks import DatasetChecks
+from drobench.checks.known_solutions import KnownProblem
+from drobench.checks.problem_checks import ProblemChecks
+from drobench.checks.solver_checks import SolverChecks
+from drobench.checks.subject import Checks
+
+__all__ = ["Checks", "DatasetChecks", "KnownProblem", "ProblemChecks", "SolverChecks"]

@@ -2,6 +2,7 @@
 
 from drobench.registry.catalogue import (
     Catalogue,
+    InstalledPlugin,
     NeedsNotMet,
     Registered,
     Source,
@@ -11,13 +12,15 @@ from drobench.registry.catalogue import (
     load_catalogue,
 )
 from drobench.registry.entries import DatasetEntry, Entry, EntryError, ProblemEntry, SolverEntry
-from drobench.registry.hookspecs import hookimpl, hookspec
+from drobench.registry.hookspecs import PLUGIN_API, hookimpl, hookspec
 
 __all__ = [
+    "PLUGIN_API",
     "Catalogue",
     "DatasetEntry",
     "Entry",
     "EntryError",
+    "InstalledPlugin",
     "NeedsNotMet",
     "ProblemEntry",
     "Registered",

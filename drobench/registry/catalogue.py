@@ -23,6 +23,7 @@ __all__ = [
     "DISABLE_VARIABLE",
     "TIMEOUT_VARIABLE",
     "Catalogue",
+    "InstalledPlugin",
     "NeedsNotMet",
     "Registered",
     "Source",
@@ -68,6 +69,25 @@ class Registered(Generic[AnyEntry_co]):
         return f"{self.distribution} {self.version} (plugin {self.plugin!r})"
 
 
+@dataclass(frozen=True)
+class InstalledPlugin:
+    """A plugin that was read, whether or not it could be used.
+
+    Attributes:
+        plugin: The plugin's name.
+        distribution: The package that brings it.
+        version: That package's version.
+        api: The version of the plugin interface it was made for; `None` if it could not be found out.
+        entries: How many solvers, problems and datasets it handed over.
+    """
+
+    plugin: str
+    distribution: str
+    version: str
+    api: int | None
+    entries: int
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Catalogue:
     """Everything the installed plugins offer, by name and in alphabetical order.
@@ -76,6 +96,7 @@ class Catalogue:
         solvers: The solvers.
         problems: The problems.
         datasets: The datasets.
+        plugins: The plugins that were read.
         troubles: What could not be used.
         disabled: The names of the plugins that were left out on request.
     """
@@ -83,6 +104,7 @@ class Catalogue:
     solvers: Mapping[str, Registered[SolverEntry]]
     problems: Mapping[str, Registered[ProblemEntry]]
     datasets: Mapping[str, Registered[DatasetEntry]]
+    plugins: tuple[InstalledPlugin, ...] = ()
     troubles: tuple[Trouble, ...] = ()
     disabled: tuple[str, ...] = ()
 
@@ -172,17 +194,22 @@ def build_catalogue(
     seconds = _checked_timeout(_timeout_of_environment() if timeout is None else timeout)
     ordered = sorted(plugins, key=_precedence)
     shelves: _Shelves = {SolverEntry: {}, ProblemEntry: {}, DatasetEntry: {}}
+    installed: list[InstalledPlugin] = []
     troubles: list[Trouble] = []
     for source in ordered:
         if source.plugin in left_out:
             continue
-        entries, faults = read_plugin(source, seconds)
-        troubles.extend(faults)
-        troubles.extend(_shelve(entries, source, shelves))
+        found = read_plugin(source, seconds)
+        troubles.extend(found.troubles)
+        troubles.extend(_shelve(found.entries, source, shelves))
+        installed.append(
+            InstalledPlugin(source.plugin, source.distribution, source.version, found.api, len(found.entries))
+        )
     return Catalogue(
         solvers=_read_only(shelves[SolverEntry]),
         problems=_read_only(shelves[ProblemEntry]),
         datasets=_read_only(shelves[DatasetEntry]),
+        plugins=tuple(installed),
         troubles=tuple(troubles),
         disabled=tuple(source.plugin for source in ordered if source.plugin in left_out),
     )

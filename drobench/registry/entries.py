@@ -5,8 +5,9 @@ building it, so that `drobench plugins` and the composition of a config stay qui
 """
 
 import dataclasses
+import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,6 +15,7 @@ from typing import Any, ClassVar
 from drobench.data.download import RemoteFile, State
 from drobench.errors import DrobenchError
 
+LINEAR_RATE = "linear"
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
@@ -88,6 +90,13 @@ class SolverEntry(Entry):
         exact: Whether it is an exact reference solver, whose value is used as the optimum.
         reconstructed: Whether the method was rebuilt because the original text was not at hand.
         one_process: Why several processes make no sense for it; empty if they do.
+        goal_gap: Relative gap that it reaches, with its default settings, on the small problems of `drobench.checks`.
+        goal_passes: Passes that this takes at most; for constrained problems, passes over samples or constraints.
+        no_goal: Why it approaches no optimum of the form it works on; empty if it does.
+        rate: How the gap falls with the number of oracle calls: a number `a` for `calls^-a`, or `linear` for a constant
+            factor per call; `None`: nothing is claimed.
+        calls_per_step: Returns, for a config and an oracle, all numbers of oracle calls that one step may cost; `None`:
+            nothing is claimed.
     """
 
     kind: ClassVar[str] = "solver"
@@ -96,6 +105,11 @@ class SolverEntry(Entry):
     exact: bool = False
     reconstructed: bool = False
     one_process: str = ""
+    goal_gap: float = 1e-3
+    goal_passes: float = 200.0
+    no_goal: str = ""
+    rate: float | str | None = None
+    calls_per_step: Callable[[Any, Any], Collection[int]] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -108,6 +122,19 @@ class SolverEntry(Entry):
         )
         self._require(
             self.one_process == "" or _is_one_line(self.one_process), "one_process", "a reason in one line, or empty"
+        )
+        self._require(self.no_goal == "" or _is_one_line(self.no_goal), "no_goal", "a reason in one line, or empty")
+        for name in ("goal_gap", "goal_passes"):
+            self._require(_is_positive(getattr(self, name)), name, "a finite number above 0")
+        self._require(
+            self.rate is None or self.rate == LINEAR_RATE or _is_positive(self.rate),
+            "rate",
+            f"a finite number above 0, {LINEAR_RATE!r}, or None",
+        )
+        self._require(
+            self.calls_per_step is None or callable(self.calls_per_step),
+            "calls_per_step",
+            "a function of a config and an oracle, or None",
         )
 
 
@@ -178,6 +205,10 @@ class DatasetEntry(Entry):
 
 def _is_one_line(text: object) -> bool:
     return isinstance(text, str) and bool(text.strip()) and len(text.splitlines()) == 1
+
+
+def _is_positive(number: object) -> bool:
+    return isinstance(number, int | float) and not isinstance(number, bool) and 0 < number < math.inf
 
 
 def _is_set_of_words(words: object) -> bool:

@@ -5,9 +5,14 @@ A plugin is a module (or any object) named by an entry point of the group `drobe
 
     from drobench.registry import SolverEntry, hookimpl
 
+    drobench_api = 1
+
     @hookimpl
     def drobench_solvers():
         return [SolverEntry(name="my_solver", ...)]
+
+`drobench_api` is the version of this interface that the plugin was made for. It is read before any hook is called: a
+plugin made for a version that this drobench does not have is reported, not tried.
 """
 
 from collections.abc import Mapping
@@ -18,6 +23,19 @@ import pluggy
 from drobench.registry.entries import DatasetEntry, Entry, ProblemEntry, SolverEntry
 
 PROJECT = "drobench"
+
+PLUGIN_API = 1
+"""Version of what plugins rely on: hooks, entries, and the contracts of solvers, problems and datasets. It grows when a
+plugin that worked would no longer work; additions leave it alone."""
+
+OLDEST_PLUGIN_API = 1
+"""Oldest version that plugins may have been made for and still work."""
+
+UNDECLARED_PLUGIN_API = 1
+"""What a plugin without `drobench_api` counts as: the first version, not the current one, which its author cannot have
+known."""
+
+API_ATTRIBUTE = "drobench_api"
 
 hookspec = pluggy.HookspecMarker(PROJECT)
 hookimpl = pluggy.HookimplMarker(PROJECT)

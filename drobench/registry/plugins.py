@@ -8,14 +8,21 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import pluggy
 
 from drobench.registry import hookspecs
 from drobench.registry.entries import Entry
 from drobench.registry.hints import did_you_mean
-from drobench.registry.hookspecs import ENTRY_OF_HOOK, PROJECT
+from drobench.registry.hookspecs import (
+    API_ATTRIBUTE,
+    ENTRY_OF_HOOK,
+    OLDEST_PLUGIN_API,
+    PLUGIN_API,
+    PROJECT,
+    UNDECLARED_PLUGIN_API,
+)
 from drobench.registry.time_limit import TimeLimitExpired, time_limit
 
 DISABLE_VARIABLE = "DROBENCH_DISABLE_PLUGINS"
@@ -63,19 +70,27 @@ class Trouble:
         return f"{subject}: {self.message}"
 
 
-def read_plugin(source: Source, seconds: float) -> tuple[list[Entry], list[Trouble]]:
-    """Load one plugin and call its hooks.
+class PluginContent(NamedTuple):
+    """What came of reading one plugin."""
+
+    entries: list[Entry]
+    """What can be used."""
+    troubles: list[Trouble]
+    """A report of everything that cannot."""
+    api: int | None
+    """The version of the plugin interface it was made for; `None` if it could not be found out."""
+
+
+def read_plugin(source: Source, seconds: float) -> PluginContent:
+    """Load one plugin and call its hooks, if it was made for a version of the interface that is here.
 
     Args:
         source: The plugin.
         seconds: Time limit for its import, and again for each of its hooks; zero means none.
-
-    Returns:
-        The entries that can be used, and a report of everything that cannot.
     """
     reading = _Reading(source, seconds)
     reading.read()
-    return reading.entries, reading.troubles
+    return PluginContent(reading.entries, reading.troubles, reading.api)
 
 
 class _Reading:
@@ -86,12 +101,15 @@ class _Reading:
         self.seconds = seconds
         self.entries: list[Entry] = []
         self.troubles: list[Trouble] = []
+        self.api: int | None = None
 
     def read(self) -> None:
         plugin: object = None
         implementations: Mapping[str, str] = {}
         with self._reporting("its import"):
             plugin = self.source.loader()
+            if not self._fits(getattr(plugin, API_ATTRIBUTE, UNDECLARED_PLUGIN_API)):
+                return
             implementations = _implementations(plugin)
             self._report_unmarked(plugin, implementations)
         if not implementations and not self.troubles:
@@ -107,6 +125,28 @@ class _Reading:
                     f"there is no hook called {hook!r}.{did_you_mean(hook, ENTRY_OF_HOOK)} Expected {_hook_names()}. "
                     "Rename the function; the plugin's other hooks are used."
                 )
+
+    def _fits(self, declared: object) -> bool:
+        """Tell whether the interface here is one that the plugin was made for; if not, say what to do."""
+        if not isinstance(declared, int) or isinstance(declared, bool):
+            self._report(
+                f"`{API_ATTRIBUTE}` must be the whole number of the plugin API it was made for, such as {PLUGIN_API}; "
+                f"found {declared!r}. Correct it in the module that the entry point names; until then {self._remedy()}"
+            )
+            return False
+        self.api = declared
+        if declared > PLUGIN_API:
+            self._report(
+                f"was made for plugin API {declared}, and this drobench has {_versions_here()}. Upgrade drobench, or "
+                f"install an older release of {self.source.distribution}."
+            )
+        elif declared < OLDEST_PLUGIN_API:
+            self._report(
+                f"was made for plugin API {declared}, which this drobench no longer has: it has {_versions_here()}. "
+                f"Upgrade {self.source.distribution}, or ask its author for a release that declares "
+                f"`{API_ATTRIBUTE} = {PLUGIN_API}`."
+            )
+        return OLDEST_PLUGIN_API <= declared <= PLUGIN_API
 
     def _report_unmarked(self, plugin: object, implementations: Mapping[str, str]) -> None:
         for hook in ENTRY_OF_HOOK:
@@ -153,7 +193,7 @@ class _Reading:
             self._report(f"{doing} tried to end the program ({_describe(error)}). To go on, {self._remedy()}", error)
         # Some libraries raise outside `Exception`: a panic in a Rust extension, or a skipped test.
         except BaseException as error:
-            self._report(f"{doing} failed with {_describe(error)}. To go on, {self._remedy()}", error)
+            self._report(f"{doing} failed with {_describe(error)}.{_misses(error)} To go on, {self._remedy()}", error)
 
     def _remedy(self) -> str:
         return f"repair or uninstall it, or leave it out with {DISABLE_VARIABLE}={self.source.plugin}."
@@ -206,6 +246,17 @@ def _found(element: object) -> str:
         if isinstance(element, expected):
             return f"found {expected.__name__} {element.name!r}. Return it from `{hook}`."
     return f"found an element of type {type(element).__name__}, which was left out."
+
+
+def _misses(error: BaseException) -> str:
+    """Say so where a plugin asks drobench for a name that is not there: it cannot declare a version any more."""
+    if isinstance(error, ImportError) and (error.name or "").partition(".")[0] == PROJECT:
+        return f" It was made for another release of drobench; this one has plugin API {_versions_here()}."
+    return ""
+
+
+def _versions_here() -> str:
+    return str(PLUGIN_API) if OLDEST_PLUGIN_API == PLUGIN_API else f"{OLDEST_PLUGIN_API} to {PLUGIN_API}"
 
 
 def _hook_names() -> str:

@@ -71,11 +71,19 @@ def test_every_module_is_in_the_wheel(contents):
             assert str(file.relative_to(base)) in contents
 
 
+def test_the_templates_of_new_packages_are_in_the_wheel(contents):
+    templates = list((ROOT / "drobench").rglob("*.jinja"))
+    assert len(templates) >= 10
+    assert {str(file.relative_to(ROOT)) for file in templates} <= contents
+
+
 def test_nothing_else_is_in_the_wheel(contents):
     tops = {name.split("/")[0] for name in contents}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"drobench", "drobench_plugins"}
     assert [name for name in contents if {"tests", "benchmarks", "__pycache__"} & set(name.split("/"))] == []
-    assert {Path(name).suffix for name in contents if ".dist-info" not in name} <= {".py", ".yaml", ".typed", ".json"}
+    assert {Path(name).suffix for name in contents if ".dist-info" not in name} <= {
+        ".py", ".yaml", ".typed", ".json", ".jinja", ".css", ".js"
+    }  # fmt: skip
 
 
 def test_the_wheel_tells_its_entry_points_and_licence(wheel, contents):

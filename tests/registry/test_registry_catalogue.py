@@ -4,6 +4,7 @@ import pytest
 
 from drobench.errors import DrobenchError, SettingError
 from drobench.registry import NeedsNotMet, SolverEntry, UnknownName, build_catalogue, load_catalogue
+from drobench.registry.plugins import PluginContent
 
 
 @pytest.fixture
@@ -207,7 +208,7 @@ def test_the_time_limit_of_the_environment_reaches_the_plugins(monkeypatch, sour
         monkeypatch.setenv("DROBENCH_PLUGIN_TIMEOUT", text)
     seen = []
     monkeypatch.setattr(
-        "drobench.registry.catalogue.read_plugin", lambda _source, limit: (seen.append(limit) or [], [])
+        "drobench.registry.catalogue.read_plugin", lambda _source, limit: PluginContent(seen.append(limit) or [], [], 1)
     )
     build_catalogue([source(plugin())])
     assert seen == [seconds]

@@ -1,0 +1,99 @@
+"""Driving a solver by hand on a small problem, as the training loop does."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from drobench.checks.known_solutions import KnownProblem, known_problems
+from drobench.errors import DrobenchError
+from drobench.objective.oracle import Oracle, Shard, build_oracle
+from drobench.reformulation.reformulation import ReformulationConfig
+from drobench.reformulation.routes import NoRouteError, Route, find_route
+from drobench.registry import SolverEntry
+from drobench.solver import Communicator, SingleProcess, Solver
+
+# Wide enough for the smoothed problems to be harmless: what is checked on them is conduct, not accuracy.
+_OPTIONS = ReformulationConfig(gamma=0.3)
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """One small problem in the form that a solver works on."""
+
+    problem: KnownProblem
+    route: Route
+    start: Tensor
+    """The start, in the variables of that form."""
+
+    @property
+    def name(self) -> str:
+        """What the problem is called."""
+        return self.problem.name
+
+    @property
+    def equivalent(self) -> bool:
+        """Whether a solution of the form is one of the problem, with nothing smoothed or given up."""
+        return not any(step.relaxation or step.default_widths for step in self.route.steps)
+
+    def oracle(self, seed: int, shard: Shard | None = None) -> Any:
+        """Return a new counted oracle."""
+        return build_oracle(self.route.form, seed, self.start, shard or Shard())
+
+
+def find_trials(
+    entry: SolverEntry, config: Any, dtype: torch.dtype = torch.float64, *, spoiled: bool = False
+) -> list[Trial]:
+    """Return those of the known problems that lead to a form the solver accepts, and that it does not refuse."""
+    found = []
+    for sound, problem in zip(known_problems(dtype), known_problems(dtype, spoiled=spoiled), strict=True):
+        # Whether it is refused is seen on sound data: a refusal of spoiled data is an answer.
+        if _trial(entry, sound) is not None and not _refuses(entry, config, _trial(entry, sound)):
+            trial = _trial(entry, problem)
+            assert trial is not None
+            found.append(trial)
+    return found
+
+
+def _trial(entry: SolverEntry, problem: KnownProblem) -> Trial | None:
+    try:
+        route = find_route(problem.form, entry.accepts, _OPTIONS)
+    except NoRouteError:
+        return None
+    if any(step.relaxation for step in route.steps):
+        # What is left is a problem of another kind, which has a place of its own in the list.
+        return None
+    return Trial(problem, route, route.lift(problem.start))
+
+
+def _refuses(entry: SolverEntry, config: Any, trial: Trial | None) -> bool:
+    assert trial is not None
+    try:
+        with torch.no_grad():
+            entry.factory(config).init(trial.start, trial.oracle(0), SingleProcess())
+    except DrobenchError:
+        return True
+    return False
+
+
+@torch.no_grad()
+def states(
+    solver: Solver[Any], oracle: Oracle, start: Tensor, steps: int, communicator: Communicator | None = None
+) -> Iterator[Any]:
+    """Yield the state after `init` and after each of `steps` steps."""
+    communicator = communicator or SingleProcess()
+    state = solver.init(start, oracle, communicator)
+    yield state
+    for _ in range(steps):
+        state = solver.step(state, oracle, communicator)
+        yield state
+
+
+def last(found: Iterator[Any]) -> Any:
+    """Return the last of some states."""
+    state = None
+    for state in found:  # noqa: B007  # the last one is what is wanted
+        pass
+    return state

@@ -1,0 +1,1 @@
+"""Robust learning over a ball, as a plugin of drobench."""

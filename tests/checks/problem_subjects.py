@@ -1,0 +1,164 @@
+"""A small problem that passes its checks, and one of it for each promise that can be broken."""
+
+from dataclasses import dataclass
+
+import torch
+
+from drobench.objective.ambiguity_sets import KLPenalty
+from drobench.objective.forms import Constrained, Constraints, FiniteSum, RobustRisk
+from drobench.objective.losses import LinearMarginLosses, LogisticLoss
+from drobench.objective.predictor import build_predictor
+from drobench.objective.regularizers import ElasticNet
+from drobench.problem.metrics import SplitScore, binary_errors
+from drobench.problem.problem import Problem
+from drobench.registry import ProblemEntry
+
+
+@dataclass
+class RiskConfig:
+    """Settings of the good problem."""
+
+    gamma: float = 1.0
+    l2: float = 0.1
+
+
+class Risk(Problem):
+    """KL-robust logistic regression."""
+
+    losses: type = LinearMarginLosses
+    ambiguity: type = KLPenalty
+    robust: type = RobustRisk
+
+    def __init__(self, config, dataset, model) -> None:
+        self.splits = {"train": dataset.train, "validation": dataset.validation, "test": dataset.test}
+        self.predictor = build_predictor(model, dataset.train.columns)
+        train = dataset.train
+        features = torch.cat([train.features, train.features.new_ones(train.rows, 1)], dim=1)
+        losses = self.losses(features, signs(train), LogisticLoss())
+        self.form = self.robust(losses, self.ambiguity(config.gamma), ElasticNet(l2=config.l2))
+
+    def errors(self, point, split):
+        return binary_errors(self.predictor.scores(point, split.features), signs(split))
+
+    def score(self, point, split):
+        rows = self.splits[split]
+        return None if rows is None else SplitScore(error=float(self.errors(point, rows).mean()))
+
+
+def signs(split):
+    return (2 * split.labels - 1).to(split.features.dtype)
+
+
+class UnseededStart(Risk):
+    def start(self, generator):
+        return torch.rand(self.form.dimension, dtype=torch.float64)
+
+
+class WrongGradientLosses(LinearMarginLosses):
+    def linearize(self, points, index):
+        values, pullback = super().linearize(points, index)
+        return values, lambda cotangents: 1.01 * pullback(cotangents)
+
+
+class WrongGradient(Risk):
+    losses = WrongGradientLosses
+
+
+class FlatteredPenalty(KLPenalty):
+    """Says that its weights cost less than they do."""
+
+    def penalty(self, weights):
+        return 0.9 * super().penalty(weights)
+
+
+class Flattered(Risk):
+    ambiguity = FlatteredPenalty
+
+
+class LoweredRisk(RobustRisk):
+    """Its value is not that of its parts."""
+
+    def value(self, point):
+        return super().value(point) - 0.5
+
+
+class Lowered(Risk):
+    robust = LoweredRisk
+
+
+class RaisedRisk(RobustRisk):
+    """Above what its parts make, so that no point recovered from them is as good as it seemed."""
+
+    def value(self, point):
+        return super().value(point) + 0.5
+
+
+class Raised(Risk):
+    robust = RaisedRisk
+
+
+class FirstRowsCount(Risk):
+    def score(self, point, split):
+        rows = self.splits[split]
+        return None if rows is None else SplitScore(error=float(self.errors(point, rows)[:20].mean()))
+
+
+class NoNumberIsRight(Risk):
+    def errors(self, point, split):
+        return (self.predictor.scores(point, split.features) * signs(split) < 0).to(torch.float64)
+
+
+class ScoresWhatIsNotThere(Risk):
+    def score(self, point, split):
+        return super().score(point, split) or SplitScore(error=0.5)
+
+
+class AlwaysDouble(Risk):
+    def __init__(self, config, dataset, model) -> None:
+        super().__init__(config, dataset.to("cpu", torch.float64), model)
+
+
+class WrongSurrogates(Constraints):
+    """Linear constraints whose slopes are another constraint's."""
+
+    convex = True
+
+    def __init__(self, dimension, factor) -> None:
+        self.normals = torch.eye(dimension, dtype=torch.float64)[:3]
+        self.count, self.dimension = self.normals.shape
+        self.features, self.factor = torch.eye(3, dtype=torch.float64), factor
+
+    def surrogates(self, points, index):
+        normals = self.normals[index].to(points.dtype)
+        return points @ normals.T - 1.0, lambda cotangents: self.factor * (cotangents @ normals)
+
+    def rates(self, points, index):
+        return self.surrogates(points, index)[0]
+
+
+class Bounded(Risk):
+    """Plain risk under three constraints."""
+
+    factor = 1.0
+
+    def __init__(self, config, dataset, model) -> None:
+        super().__init__(config, dataset, model)
+        objective = FiniteSum(self.form.losses, self.form.regularizer)
+        self.form = Constrained(objective, WrongSurrogates(self.form.dimension, self.factor))
+
+
+class WronglyBounded(Bounded):
+    factor = -1.0
+
+
+def entry(factory=Risk, **changes) -> ProblemEntry:
+    fields = {
+        "name": "risk",
+        "summary": "Robust classification.",
+        "reference": "Ben-Tal et al. (2013)",
+        "config": RiskConfig,
+        "factory": factory,
+        "needs": frozenset({"binary_labels"}),
+        **changes,
+    }
+    return ProblemEntry(**fields)

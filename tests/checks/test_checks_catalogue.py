@@ -1,0 +1,89 @@
+"""Everything that is installed passes its checks; a new plugin is covered without an edit."""
+
+import functools
+
+import polars as pl
+import pytest
+
+from drobench.checks import Checks, DatasetChecks
+from drobench.checks.installed import KINDS, checks_of, start_together
+from drobench.checks.running import run_checks
+from drobench.data.parquet import convert_parquet
+from drobench.registry import load_catalogue
+
+CATALOGUE = load_catalogue()
+# What cannot be loaded without a file, or would take its time in full size.
+SETTINGS = {
+    ("dataset", "adult_twin"): {"rows": 1500},
+    ("dataset", "mslr_twin"): {"queries": [20, 8, 8]},
+    ("dataset", "synthetic"): {"rows": 500, "features": 4},
+}
+FILES = ("tabular", "mapped")
+POSED_ON = {"noisy_group_fairness": "adult_twin", "ranking_fairness": "mslr_twin"}
+# One of each kind that skips no check, so that none is skipped by every subject.
+WITNESSES = {"solver": "scgd", "problem": "kl_classification", "dataset": "breast_cancer"}
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    """A small Parquet file, and the same as a table to be mapped."""
+    folder = tmp_path_factory.mktemp("table")
+    rows = {"first": [0.5 * row for row in range(60)], "second": [row % 7 for row in range(60)]}
+    pl.DataFrame({**rows, "label": [row % 2 for row in range(60)]}).write_parquet(folder / "rows.parquet")
+    convert_parquet([str(folder / "rows.parquet")], folder / "mapped", label="label", dtype="float64")
+    return {
+        "tabular": {"path": str(folder / "rows.parquet"), "label": "label"},
+        "mapped": {"path": str(folder / "mapped")},
+    }
+
+
+def unskippable(checks: type[Checks]) -> type[Checks]:
+    """Turn every skip into a failure."""
+
+    def insisting(check):
+        @functools.wraps(check)
+        def insist(*arguments, **fixtures):
+            try:
+                check(*arguments, **fixtures)
+            except pytest.skip.Exception as skipped:
+                pytest.fail(f"a check that even {checks.name!r} skips shows nothing about anybody: {skipped}")
+
+        return insist
+
+    for name in checks.checks():
+        setattr(checks, f"test_{name}", insisting(getattr(checks, f"test_{name}")))
+    return checks
+
+
+def made(kind: str, name: str) -> type:
+    checks = checks_of(kind, name, SETTINGS.get((kind, name), {}))
+    if name in FILES:
+        checks.settings = pytest.fixture(lambda _self, table: table[name])
+    if name in POSED_ON:
+        checks.dataset = POSED_ON[name]
+        checks.dataset_settings = SETTINGS["dataset", POSED_ON[name]]
+    return unskippable(checks) if name == WITNESSES[kind] else checks
+
+
+for _kind in KINDS:
+    for _name in getattr(CATALOGUE, f"{_kind}s"):
+        _checks = made(_kind, _name)
+        globals()[_checks.__name__] = _checks
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _started():
+    start_together(CATALOGUE, CATALOGUE.solvers, CATALOGUE.datasets)
+
+
+def test_a_witness_that_skips_a_check_fails():
+    class Skipping(DatasetChecks):
+        name = "breast_cancer"
+
+        def test_nothing(self):
+            pytest.skip("nothing to see")
+
+    found = run_checks({"TestSkipping": unskippable(Skipping)}, "test_nothing")
+    assert [(result.outcome, result.reason) for result in found] == [
+        ("failed", "a check that even 'breast_cancer' skips shows nothing about anybody: nothing to see")
+    ]

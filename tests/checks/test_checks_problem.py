@@ -1,0 +1,80 @@
+"""Each check of problems lets a good one pass and catches the one that breaks its promise."""
+
+import problem_subjects as subjects
+import pytest
+
+from drobench.checks import ProblemChecks
+from drobench.checks.running import run_checks
+
+BROKEN = {
+    "no_reference": (subjects.entry(reference=""), {"entry_is_complete"}),
+    "needs_the_moon": (
+        subjects.entry(needs=frozenset({"moonlight"})),
+        {"needs_are_met_by_an_installed_dataset"},
+    ),
+    "unseeded_start": (subjects.entry(subjects.UnseededStart), {"start_is_seeded_and_finite"}),
+    "wrong_gradient": (subjects.entry(subjects.WrongGradient), {"gradients_agree_with_finite_differences"}),
+    "wrong_surrogates": (subjects.entry(subjects.WronglyBounded), {"gradients_agree_with_finite_differences"}),
+    # A value that is not that of its parts is not where bounds made of them are, either.
+    "flattered_penalty": (
+        subjects.entry(subjects.Flattered),
+        {"value_is_that_of_the_worst_case", "optimum_is_certified"},
+    ),
+    "lowered_value": (
+        subjects.entry(subjects.Lowered),
+        {"reformulations_keep_the_value", "optimum_is_certified"},
+    ),
+    "raised_value": (
+        subjects.entry(subjects.Raised),
+        {
+            "reformulations_keep_the_value",
+            "recover_returns_points_of_the_problem",
+            "optimum_is_certified",
+        },
+    ),
+    "first_rows_count": (
+        subjects.entry(subjects.FirstRowsCount),
+        {"scores_do_not_depend_on_the_order_of_rows"},
+    ),
+    "no_number_is_right": (
+        subjects.entry(subjects.NoNumberIsRight),
+        {"a_point_that_is_no_number_is_never_good"},
+    ),
+    "scores_what_is_not_there": (
+        subjects.entry(subjects.ScoresWhatIsNotThere),
+        {"a_missing_split_has_no_score"},
+    ),
+    "always_double": (subjects.entry(subjects.AlwaysDouble), {"precision_is_that_of_the_data"}),
+}
+
+
+class OnBreastCancer(ProblemChecks):
+    dataset = "breast_cancer"
+
+
+class TestRisk(OnBreastCancer):
+    """The good one, checked as an author would."""
+
+    entry = subjects.entry()
+
+
+class TestBounded(OnBreastCancer):
+    """A good one with constraints."""
+
+    entry = subjects.entry(subjects.Bounded)
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_exactly_the_check_of_a_broken_promise_fails(name):
+    entry, expected = BROKEN[name]
+    results = run_checks({"TestBroken": type("TestBroken", (OnBreastCancer,), {"entry": entry})})
+    failed = {result.check: result.reason for result in results if result.outcome == "failed"}
+    assert set(failed) == expected, failed
+    for reason in failed.values():
+        assert reason.startswith("problem 'risk': expected ")
+        assert "; found " in reason
+        assert " To do: " in reason
+
+
+def test_every_check_is_shown_to_fail():
+    assert set().union(*(expected for _, expected in BROKEN.values())) == set(ProblemChecks.checks())
