@@ -83,6 +83,19 @@ class Change(NamedTuple):
     shift: Tensor
 
 
+class RowTerms(NamedTuple):
+    """What each of some rows contributes at one point, before any mean is taken."""
+
+    inner_value: Tensor
+    """`(rows, p)`, every `g_i`."""
+    inner_jacobian: Tensor
+    """`(rows, p, d)`."""
+    loss_gradient: Tensor | None
+    """`(rows, d)`, the gradients of every `h_i`; `None` without `h`."""
+    inner_is_positive: bool
+    shift: Tensor
+
+
 class Composite(ABC):
     """One instance of the composite form. Oracles count around it; solvers never see it directly."""
 
@@ -126,6 +139,13 @@ class Composite(ABC):
             estimate.loss_gradient[0] - estimate.loss_gradient[1] if self.has_losses else None,
             estimate.inner_floor[0].tolist(),
             estimate.shift,
+        )
+
+    def row_terms(self, point: Tensor, rows: Rows, shift: Tensor | None) -> RowTerms:
+        """Return the terms of `rows` one by one, for methods that remember each of them."""
+        raise DrobenchError(
+            f"A method that remembers the terms of every row cannot work on {type(self).__name__}, which has none to "
+            "give. Use a solver of means, such as `gcivr`."
         )
 
     def rescale(self, inner: Tensor, old: Tensor, new: Tensor) -> Tensor:
@@ -238,6 +258,23 @@ class LossComposite(Composite):
             loss_value = terms.loss.sum(dim=-1) * scale
             loss_gradient = pullback(terms.loss_slope[:, None])[:, 0].mul_(scale)
         return Estimate(inner_value, inner_jacobian, loss_value, loss_gradient, floor, terms.shift)
+
+    def row_terms(self, point: Tensor, rows: Rows, shift: Tensor | None) -> RowTerms:
+        assert rows.samples is not None
+        values, gradients = self.losses.row_gradients(point, rows.samples)
+        losses = values[None]
+        return self._row_terms(self.transform.apply(losses, self.transform.safe_shift(losses, shift)), gradients)
+
+    def _row_terms(self, terms: LossTerms, gradients: Tensor) -> RowTerms:
+        """Return the terms of every row by the chain rule, for gradients `(rows, d)` of the losses."""
+        count, dimension = gradients.shape
+        if terms.inner is None or terms.inner_slope is None:
+            value, jacobian = gradients.new_zeros(count, 0), gradients.new_zeros(count, 0, dimension)
+        else:
+            value = terms.inner[0].T
+            jacobian = (terms.slope_scale * terms.inner_slope[0].T)[:, :, None] * gradients[:, None]
+        loss_gradient = None if terms.loss_slope is None else terms.loss_slope[0][:, None] * gradients
+        return RowTerms(value, jacobian, loss_gradient, terms.inner_is_positive, terms.shift)
 
     def change(self, points: Tensor, rows: Rows, shift: Tensor) -> Change:
         """One pullback of differences, half the work of two pullbacks."""
@@ -355,6 +392,20 @@ class LiftedComposite(LossComposite):
             loss_gradient=torch.cat([gradient, gradient_by_duals], dim=-1),
         )
 
+    def row_terms(self, point: Tensor, rows: Rows, shift: Tensor | None) -> RowTerms:
+        assert rows.samples is not None
+        parameters, duals = point[: self.losses.dimension], point[self.losses.dimension :]
+        values, gradients = self.losses.row_gradients(parameters, rows.samples)
+        found = self.lifted.apply(values[None], duals[None], shift)
+        terms = self._row_terms(found.terms, gradients)
+        jacobian, gradient = terms.inner_jacobian, terms.loss_gradient
+        by_duals = jacobian.new_zeros(*jacobian.shape[:2], duals.numel())
+        if found.inner_dual_slope is not None:
+            by_duals = found.inner_dual_slope[0].permute(2, 0, 1)
+        if found.loss_dual_slope is not None and gradient is not None:
+            gradient = torch.cat([gradient, found.loss_dual_slope[0].T], dim=-1)
+        return terms._replace(inner_jacobian=torch.cat([jacobian, by_duals], dim=-1), loss_gradient=gradient)
+
     def change(self, points: Tensor, rows: Rows, shift: Tensor) -> Change:
         assert rows.samples is not None
         parameters, duals = points[:, : self.losses.dimension], points[:, self.losses.dimension :]
@@ -429,6 +480,23 @@ class FunctionComposite(Composite):
             torch.full_like(values, -torch.inf),
             points.new_zeros(()) if shift is None else shift,
         )
+
+    def row_terms(self, point: Tensor, rows: Rows, shift: Tensor | None) -> RowTerms:
+        assert rows.samples is not None
+        numbers = torch.arange(self.samples, device=point.device)[rows.samples]
+        values, jacobians = point.new_zeros(numbers.numel(), 0), point.new_zeros(numbers.numel(), 0, self.dimension)
+        if self.inner is not None:
+            values, jacobians = _row_terms(self.inner, point, numbers, self.outputs)
+        gradients = None if self.loss is None else _row_terms(self.loss, point, numbers, 1)[1][:, 0]
+        shift = point.new_zeros(()) if shift is None else shift
+        return RowTerms(values, jacobians, gradients, inner_is_positive=False, shift=shift)
+
+
+def _row_terms(function: ComponentFunction, point: Tensor, numbers: Tensor, outputs: int) -> tuple[Tensor, Tensor]:
+    def every(at: Tensor) -> Tensor:
+        return function(at, numbers).reshape(numbers.numel(), outputs)
+
+    return every(point), torch.func.jacrev(every)(point)
 
 
 def _means(function: ComponentFunction | None, points: Tensor, numbers: Tensor, outputs: int) -> tuple[Tensor, Tensor]:

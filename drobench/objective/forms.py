@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from drobench.errors import DrobenchError
@@ -151,6 +152,16 @@ class Constraints(ABC):
         """Return values and pullback of the cheap constraints, as `surrogates` does."""
         raise DrobenchError(f"{type(self).__name__} has no cheap constraints.")
 
+    projectable: bool = False
+    """Whether `project` is there."""
+
+    def project(self, point: Tensor) -> Tensor:
+        """Return the nearest feasible point, where that is a matter of the constraints alone and quickly found."""
+        raise DrobenchError(
+            f"{type(self).__name__} cannot project: its feasible set has no form that a projection could use. "
+            "Choose a problem whose constraints can, such as problem=constrained_quadratic, or another solver."
+        )
+
     def project_conic(self, point: Tensor) -> Tensor:
         """Return the nearest feasible point by a conic solver, where the constraints are known to it."""
         raise DrobenchError(f"{type(self).__name__} has no conic form; use reformulation.projection=euclidean.")
@@ -211,3 +222,18 @@ class MinMax(ABC):
     @abstractmethod
     def project(self, joint: Tensor) -> Tensor:
         """Return the nearest feasible `u`."""
+
+    def scales(self, joint: Tensor) -> Tensor:
+        """Return the usual size of each variable, in which steps on it are measured.
+
+        Equal within each block that the projection treats as a whole, so that it is the nearest point in this metric
+        too.
+        """
+        return torch.ones_like(joint)
+
+    def mirror_step(self, joint: Tensor, operator: Tensor, step_size: float, adversary_step: float) -> Tensor:
+        """Return `u` after a step against `operator`, which was estimated at `u`, in the geometry of each player.
+
+        `adversary_step` is a step on the adversary's variables in units of their `scales`.
+        """
+        raise DrobenchError(f"{type(self).__name__} has no step of its own geometry; use solver=serr.")

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from drobench.errors import DrobenchError
 from drobench.objective.clients import Clients
-from drobench.objective.composite import Change, Composite, Estimate, Rows, Total
+from drobench.objective.composite import Change, Composite, Estimate, Rows, RowTerms, Total
 from drobench.objective.forms import Constrained, FiniteSum, MinMax, Scored
 from drobench.objective.sampling import Index, index_length, sample_indices
 
@@ -267,6 +267,12 @@ class CompositeOracle(Oracle):
             return self._form.pooled_change(points, rows, shift, total)
         return self._form.change(points, rows, shift)
 
+    def row_terms(self, point: Tensor, rows: Rows, shift: Tensor | None = None) -> RowTerms:
+        """Return what each of `rows` contributes at `point`; one call a row. The shift is as in `estimate`."""
+        found = self._form.row_terms(point, rows, shift)
+        self._count(rows, 1)
+        return found
+
     def _count(self, rows: Rows, points: int) -> None:
         calls = self._count_samples(rows, points)
         checks = self._count_constraints(rows, points)
@@ -363,7 +369,8 @@ class FiniteSumOracle(Oracle):
         return self._form.regularizer.gradient(point)
 
     def materialise(self) -> FiniteSum:
-        """Return the whole problem, for reference solvers that run off the clock."""
+        """Return the whole problem, for reference solvers; a look at it counts as one pass."""
+        self.counters.sample_calls += self.samples
         return self._form
 
 
@@ -378,6 +385,8 @@ class ConstrainedOracle(Oracle):
         self.constraints = form.constraints.count
         self.features = form.constraints.features
         self.cheap_constraints = form.constraints.cheap_count
+        self.penalty = form.penalty
+        self.projectable = form.constraints.projectable
 
     def objective(self, points: Tensor, rows: Rows) -> tuple[Tensor, Tensor]:
         """Return mean losses `(k,)` and mean gradients `(k, d)` over the sample rows."""
@@ -404,6 +413,11 @@ class ConstrainedOracle(Oracle):
         if self._form.objective.regularizer.is_indicator:
             self.count_projection()
         return self._form.objective.regularizer.prox(point, step_size)
+
+    def project(self, point: Tensor) -> Tensor:
+        """Return the nearest point that satisfies all constraints, where these know how to find it; counted."""
+        self.count_projection()
+        return self._form.constraints.project(point)
 
     def regularizer_gradient(self, point: Tensor) -> Tensor:
         """Return a (sub)gradient of the objective's regularizer, for methods without proximal step."""
@@ -437,6 +451,15 @@ class MinMaxOracle(Oracle):
         """Return the nearest feasible joint variable; counted."""
         self.count_projection()
         return self._form.project(joint)
+
+    def scales(self, joint: Tensor) -> Tensor:
+        """Return the usual size of each variable, in which steps on it are measured."""
+        return self._form.scales(joint)
+
+    def mirror_step(self, joint: Tensor, operator: Tensor, step_size: float, adversary_step: float) -> Tensor:
+        """Return the joint variable after a step in the geometry of each player; counted as one projection."""
+        self.count_projection()
+        return self._form.mirror_step(joint, operator, step_size, adversary_step)
 
     def materialise(self) -> MinMax:
         """Return the whole problem, for reference solvers that run off the clock."""

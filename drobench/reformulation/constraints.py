@@ -195,8 +195,9 @@ class SmoothedConstraints(Composite):
 class ConstraintsToComposite(Reformulation):
     """Smoothed penalty over the same variables, with widths that shrink on the way.
 
-    A solution is scored as it is, unless `projection` asks for the nearest point that satisfies the surrogates
-    (`euclidean`, for convex ones, or `conic`) or for steps towards such a point (`polyak`, which promises nothing).
+    A solution is scored as it is, unless the constraints can project, or `projection` asks for the nearest point that
+    satisfies the surrogates (`euclidean`, for convex ones, or `conic`) or for steps towards such a point (`polyak`,
+    which promises nothing).
     """
 
     name = "smoothed_constraints"
@@ -210,11 +211,35 @@ class ConstraintsToComposite(Reformulation):
         alpha = options.alpha or form.penalty or _DEFAULT_ALPHA
         gamma = options.width(self.default_widths[-1])
         self.constraints, self.projection = form.constraints, options.projection
-        self.projects = options.projection in ("euclidean", "conic", "polyak")
+        self.projects = projects_at_the_end(form.constraints, options)
         return SmoothedConstraints(form, alpha, gamma, biased_extra_term=options.biased_extra_term)
 
     def recover(self, point: Tensor) -> Tensor:
         return project_on(self.constraints, point, self.projection) if self.projects else point
+
+
+class ProjectedConstraints(Reformulation):
+    """The problem as it is, for solvers that work on constraints themselves, with the one projection at the end."""
+
+    name = "projected_constraints"
+    produces = Constrained
+
+    def accepts(self, form: Any) -> bool:
+        return isinstance(form, Constrained)
+
+    def apply(self, form: Constrained, options: ReformulationConfig) -> Constrained:
+        self.constraints, self.projection = form.constraints, options.projection
+        self.projects = projects_at_the_end(form.constraints, options)
+        return form
+
+    def recover(self, point: Tensor) -> Tensor:
+        return project_on(self.constraints, point, self.projection) if self.projects else point
+
+
+def projects_at_the_end(constraints: Constraints, options: ReformulationConfig) -> bool:
+    """Whether a solution is projected: where that was asked for, or where the constraints know how to."""
+    wanted = options.projection in ("euclidean", "conic", "polyak")
+    return wanted or (options.projection == "restoration" and constraints.projectable)
 
 
 class CentredConstraints(Constraints):

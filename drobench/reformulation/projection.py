@@ -26,6 +26,8 @@ class ProjectionError(DrobenchError):
 
 def project_on(constraints: Constraints, point: Tensor, method: str) -> Tensor:
     """Return the feasible point nearest to `point`, or with `polyak` a nearly feasible one, by the method named."""
+    if method == "restoration":
+        return constraints.project(point)
     if method == "conic":
         return constraints.project_conic(point)
     if method == "polyak":

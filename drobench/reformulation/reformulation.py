@@ -28,8 +28,9 @@ class ReformulationConfig:
     """For constrained problems, not for `literal`: average the constraint that is always zero in with the drawn ones,
     as a released script does, which is biased."""
     projection: str = "restoration"
-    """How a solution is made feasible at the end: `restoration` (where a closed form is known: Wasserstein problems),
-    `euclidean`, `conic`, `polyak` or `none`."""
+    """How a solution is made feasible at the end: `restoration` (where the problem knows how: a closed form for
+    Wasserstein problems, the nearest point for constraints that can project), `euclidean`, `conic`, `polyak` or
+    `none`."""
 
     def __post_init__(self) -> None:
         require_positive(self, "alpha", "gamma", "stage_passes")

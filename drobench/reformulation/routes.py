@@ -6,7 +6,8 @@ from typing import Any
 from torch import Tensor
 
 from drobench.errors import DrobenchError
-from drobench.reformulation.constraints import ConstraintsToComposite
+from drobench.objective.forms import Constrained
+from drobench.reformulation.constraints import ConstraintsToComposite, ProjectedConstraints, projects_at_the_end
 from drobench.reformulation.divergence import (
     Chi2BallToComposite,
     Chi2PenaltyToComposite,
@@ -82,6 +83,9 @@ def find_route(native: Any, accepted: tuple[type, ...], options: ReformulationCo
     A form that fits as it is wins; then one equivalent step; then one relaxation.
     """
     if isinstance(native, accepted):
+        if isinstance(native, Constrained) and projects_at_the_end(native.constraints, options):
+            projected = ProjectedConstraints()
+            return Route((projected.apply(native, options),), (projected,))
         return Route((native,))
     usable = [kind() for kind in REFORMULATIONS]
     for relaxed in (False, True):

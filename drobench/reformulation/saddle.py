@@ -58,6 +58,30 @@ class DivergenceSaddle(MinMax):
         point, weights = joint[: self.parameters], joint[self.parameters :]
         return torch.cat([point, project_weights(self.form.ambiguity, weights)])
 
+    def scales(self, joint: Tensor) -> Tensor:
+        """Weights are about `1/m`."""
+        return torch.cat([joint.new_ones(self.parameters), joint.new_full((self.samples,), 1.0 / self.samples)])
+
+    def mirror_step(self, joint: Tensor, operator: Tensor, step_size: float, adversary_step: float) -> Tensor:
+        """Under a KL penalty the weights move by factors, else in straight lines followed by a projection.
+
+        With `s` the estimate of the losses in `operator` and the step `t`, the weights of a KL penalty become
+
+            argmax <s, q> - gamma KL(q, 1/m) - KL(q, q_old) / t,  proportional to  (q_old exp(t s))^(1 / (1 + t gamma))
+
+        so that the penalty, whose slope is infinite at zero weight, is not linearised.
+        """
+        point, weights = joint[: self.parameters], joint[self.parameters :]
+        moved = point - step_size * operator[: self.parameters]
+        against, scale, ambiguity = operator[self.parameters :], 1.0 / self.samples, self.form.ambiguity
+        if not isinstance(ambiguity, KLPenalty):
+            return torch.cat([moved, project_weights(ambiguity, weights - adversary_step * scale**2 * against)])
+        losses = _penalty_slope(ambiguity, weights) - against
+        # The metric of the entropy at q is 1/q, about 1/scale: one scale less than in straight lines.
+        step = adversary_step * scale
+        logarithms = weights.clamp(min=_SMALLEST_WEIGHT).log()
+        return torch.cat([moved, torch.softmax((logarithms + step * losses) / (1.0 + step * ambiguity.gamma), dim=0)])
+
 
 def _penalty_slope(ambiguity: AmbiguitySet, weights: Tensor) -> Tensor:
     if isinstance(ambiguity, KLPenalty):
@@ -136,6 +160,12 @@ class WassersteinSaddle(MinMax):
         inner = self.form.penalised(point)
         cone = NormCone(self.form.dual_norm).project(torch.cat([inner, bound[None]]))
         return torch.cat([cone[:-1], point[inner.numel() :], cone[-1:], multipliers.clamp(-1.0, 1.0)])
+
+    def mirror_step(self, joint: Tensor, operator: Tensor, step_size: float, adversary_step: float) -> Tensor:
+        """Straight lines for both players: a box and a cone have no better geometry."""
+        steps = torch.full_like(joint, step_size)
+        steps[self.parameters + 1 :] = adversary_step
+        return self.project(joint - steps * operator)
 
     def _parts(self, joint: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         return joint[: self.parameters], joint[self.parameters], joint[self.parameters + 1 :]

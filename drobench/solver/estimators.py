@@ -51,7 +51,8 @@ def sample(
         means = found.inner_value[0], found.inner_jacobian[0], found.loss_value[0], found.loss_gradient[0]
         return Estimates(*means, found.shift)
     used = local[0].shift
-    if oracle.uses_shift:
+    # A shift that was given stays as it is where estimates could not be expressed at another one.
+    if oracle.uses_shift and (shift is None or oracle.rescalable):
         used = communicator.maximum(torch.stack([found.shift for found in local]).amax())
     terms: list[list[tuple[Tensor, float]]] = [[], [], [], []]
     for part, found in zip(parts, local, strict=True):
@@ -72,6 +73,36 @@ def sample(
         best = oracle.best_shift(value, used)
         (value, jacobian), used = oracle.at_shift(value, jacobian, used, best), best
     return Estimates(value, jacobian, loss_value, loss_gradient, used)
+
+
+def sample_pair(
+    oracle: CompositeOracle, communicator: Communicator, points: Tensor, rows: Rows, shift: Tensor
+) -> tuple[Estimates, Estimates, list[float]]:
+    """Measure the estimates at each of two points on the same rows, at one shift.
+
+    Returns also what the mean of `g` over everything cannot be below at the first point; see `CompositeOracle.admits`.
+    """
+    found = oracle.estimate(points, rows, shift, *_pooling(rows, communicator))
+    value, jacobian, loss_value, loss_gradient, floor, used = found
+    if communicator.world_size > 1:
+        if oracle.uses_shift and oracle.rescalable:
+            used = communicator.maximum(found.shift)
+            value, jacobian, floor = (oracle.rescale(part, found.shift, used) for part in (value, jacobian, floor))
+        value_share, slope_share = _inner_shares(oracle, communicator, rows)
+        value, jacobian, floor, loss_value, loss_gradient = _pool(
+            communicator,
+            [
+                [(value, value_share)],
+                [(jacobian, slope_share)],
+                [(floor, value_share)],
+                [(loss_value, rows.sample_share)],
+                [(loss_gradient, rows.sample_share)],
+            ],
+        )
+    here, there = (
+        Estimates(value[place], jacobian[place], loss_value[place], loss_gradient[place], used) for place in (0, 1)
+    )
+    return here, there, floor[0].tolist()
 
 
 def advance(

@@ -5,29 +5,50 @@ Heavy imports happen inside the hooks, so that finding the plugin costs nothing.
 
 from drobench.registry import DatasetEntry, ProblemEntry, SolverEntry, hookimpl
 
+drobench_api = 1
+
 
 @hookimpl
 def drobench_solvers() -> list[SolverEntry]:
     """Return the solvers of this package."""
     from drobench_plugins.solvers import (  # noqa: PLC0415
+        asc_pg,
+        c_saga,
+        civr,
+        cover,
         dist_gcivr,
         exact_convex,
+        fulltouch,
         gcivr,
         gcivr_authors,
         heavily_constrained,
         lagrangian,
+        lighttouch,
+        midtouch,
+        minibatch_dro,
+        one_projection_sgd,
+        primal_dual,
+        projected_sgd,
+        prox_gradient,
         scgd,
+        serr,
+        sevr,
         unconstrained,
+        vrsc_pg,
     )
 
     modules = (gcivr, dist_gcivr, gcivr_authors, scgd, unconstrained, heavily_constrained, lagrangian, exact_convex)
-    return [module.entry() for module in modules]
+    composite = (civr, c_saga, vrsc_pg, cover, asc_pg, minibatch_dro, prox_gradient)
+    saddle = (serr, sevr, primal_dual)
+    constrained = (projected_sgd, one_projection_sgd, fulltouch, lighttouch, midtouch)
+    return [module.entry() for module in (*modules, *composite, *saddle, *constrained)]
 
 
 @hookimpl
 def drobench_problems() -> list[ProblemEntry]:
     """Return the problems of this package."""
     from drobench_plugins.problems import (  # noqa: PLC0415
+        constrained_quadratic,
         divergence_classification,
         intersectional_fairness,
         noisy_group_fairness,
@@ -41,6 +62,7 @@ def drobench_problems() -> list[ProblemEntry]:
         noisy_group_fairness,
         intersectional_fairness,
         ranking_fairness,
+        constrained_quadratic,
     )
     return [entry for module in modules for entry in module.entries()]
 

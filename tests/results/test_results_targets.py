@@ -6,7 +6,6 @@ from result_samples import make_curve, make_record
 
 from drobench.errors import SettingError
 from drobench.results.curves import StoredCurves
-from drobench.results.fields import DamagedRecord
 from drobench.results.record import Iterate, Status
 from drobench.results.store import ResultStore
 from drobench.results.targets import COSTS, DEFAULT_TARGETS, Target, is_met, progress
@@ -132,11 +131,3 @@ def test_all_curves_at_once_say_the_same_as_one_by_one(stored):
 def test_one_curve_is_still_given_as_the_store_has_it(stored):
     store, records = stored
     assert StoredCurves(store)(records[2].run_id).equals(store.curve(records[2].run_id))
-
-
-def test_a_damaged_curve_among_many_is_named(stored):
-    store, records = stored
-    file = store.root / records[3].run_id / "curve.parquet"
-    file.write_bytes(b"PAR1" + bytes(100) + (20).to_bytes(4, "little") + b"PAR1")
-    with pytest.raises(DamagedRecord, match=records[3].run_id):
-        progress(records, StoredCurves(store), DEFAULT_TARGETS)

@@ -127,4 +127,6 @@ def entry() -> SolverEntry:
         config=DistGcivrConfig,
         factory=DistGcivr,
         accepts=(Composite,),
+        # On strongly convex problems, with refreshes on all rows.
+        rate="linear",
     )

@@ -318,5 +318,6 @@ def entry() -> SolverEntry:
         factory=ExactConvex,
         accepts=(RobustRisk, WassersteinRisk, FiniteSum),
         exact=True,
+        goal_gap=1e-9,
         one_process="it hands the whole problem to a library, and every process would compute the same",
     )

@@ -181,7 +181,7 @@ class Gcivr(Solver[GcivrState]):
             state = self._begin_epoch(state, oracle, communicator)
             estimates = state.estimates
         assert estimates is not None
-        point = oracle.prox(descend(state.point, estimates, oracle, state.step_size), state.step_size)
+        point = oracle.prox(self._descend(state.point, estimates, oracle, state.step_size), state.step_size)
         # Spelled out: `dataclasses.replace` would be a tenth of a short step.
         return GcivrState(
             point=point,
@@ -213,6 +213,9 @@ class Gcivr(Solver[GcivrState]):
         self, oracle: CompositeOracle, communicator: Communicator, samples: int | None, constraints: int | None
     ) -> Draw:
         return oracle.draw(samples, constraints, replacement=self.config.replacement)
+
+    def _descend(self, point: Tensor, estimates: Estimates, oracle: CompositeOracle, step_size: float) -> Tensor:
+        return descend(point, estimates, oracle, step_size)
 
     def _begin_epoch(self, state: GcivrState, oracle: CompositeOracle, communicator: Communicator) -> GcivrState:
         """Measure the estimates afresh; with the safeguard, first see whether the last epoch went down."""
@@ -287,4 +290,6 @@ def entry() -> SolverEntry:
         config=GcivrConfig,
         factory=Gcivr,
         accepts=(Composite,),
+        # On strongly convex problems, with refreshes on all rows.
+        rate="linear",
     )

@@ -188,4 +188,5 @@ def entry() -> SolverEntry:
         config=GcivrAuthorsConfig,
         factory=GcivrAuthors,
         accepts=(Composite,),
+        no_goal="the scripts start their estimates at random numbers and, by default, never refresh them",
     )

@@ -30,7 +30,7 @@ from dataclasses import dataclass, field
 from drobench.errors import SettingError, require_one_of, require_positive
 from drobench.objective.forms import Constrained
 from drobench.registry import SolverEntry
-from drobench_plugins.solvers.joint_descent import JointDescent, JointDescentConfig
+from drobench_plugins.solvers.joint_descent import JointDescent, JointDescentConfig, calls_per_step
 from drobench_plugins.solvers.multipliers import ACTIVATIONS, MultiplierNetwork
 
 
@@ -80,4 +80,6 @@ def entry() -> SolverEntry:
         config=HeavilyConstrainedConfig,
         factory=HeavilyConstrained,
         accepts=(Constrained,),
+        goal_passes=2500.0,
+        calls_per_step=calls_per_step,
     )

@@ -239,6 +239,14 @@ class JointDescent(Solver[JointState]):
         )
 
 
+def calls_per_step(config: JointDescentConfig, oracle: ConstrainedOracle) -> set[int]:
+    """Return what a step may cost: samples, constraints once or twice, and at a snapshot everything once more."""
+    samples = min(config.batch or oracle.samples, oracle.samples)
+    constraints = min(config.constraint_batch or oracle.constraints, oracle.constraints)
+    step = samples + constraints * (2 if config.dual_rates else 1)
+    return {step} if config.snapshot_every is None else {step, step + oracle.samples + oracle.constraints}
+
+
 def _require_drawable_constraints(oracle: ConstrainedOracle) -> None:
     """Refuse problems whose constraints this method would not, or not all, see."""
     if not oracle.constraints:

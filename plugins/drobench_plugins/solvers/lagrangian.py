@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from drobench.errors import require_non_negative, require_one_of, require_positive
 from drobench.objective.forms import Constrained
 from drobench.registry import SolverEntry
-from drobench_plugins.solvers.joint_descent import JointDescent, JointDescentConfig
+from drobench_plugins.solvers.joint_descent import JointDescent, JointDescentConfig, calls_per_step
 from drobench_plugins.solvers.multipliers import MultiplierTable
 
 
@@ -68,4 +68,6 @@ def entry() -> SolverEntry:
         config=LagrangianConfig,
         factory=Lagrangian,
         accepts=(Constrained,),
+        goal_passes=2500.0,
+        calls_per_step=calls_per_step,
     )

@@ -115,4 +115,9 @@ def entry() -> SolverEntry:
         config=ScgdConfig,
         factory=Scgd,
         accepts=(Composite,),
+        # The rate of the reference for convex problems; strongly convex ones are faster.
+        rate=0.25,
+        calls_per_step=lambda config, oracle: {
+            min(config.batch, oracle.samples) + min(config.batch, oracle.constraints)
+        },
     )

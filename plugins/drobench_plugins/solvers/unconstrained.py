@@ -114,4 +114,8 @@ def entry() -> SolverEntry:
         config=UnconstrainedConfig,
         factory=Unconstrained,
         accepts=(FiniteSum,),
+        goal_passes=1500.0,
+        # The regret bound of Adagrad, which its last point betters on the strongly convex problems of the checks.
+        rate=0.5,
+        calls_per_step=lambda config, oracle: {min(config.batch or oracle.samples, oracle.samples)},
     )

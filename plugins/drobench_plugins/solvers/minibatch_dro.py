@@ -1,0 +1,177 @@
+"""Mini-batch DRO: the gradient of the robust risk of a mini-batch, as if the batch were the data.
+
+    D(S) = g'_S(x)^T f'(g_S(x)) + h'_S(x)
+    x <- prox_{a_k r}(x - a_k D),    a_k = a (1 + (k - 1) / delay)^{-1/2}
+
+`estimator=batch`: D = D(S) for one draw of `batch` rows. The same rows go into the inner value and the Jacobian, and
+`f'` of a mean over few rows is not the mean of `f'`: the gradient is biased, by O(1 / batch), and the method ends near
+a minimiser of the expected batch objective instead.
+
+`estimator=multilevel`: the bias of the largest batch at the cost of small ones. A level J in 1..levels is drawn with
+probability P(J) = 2^-J (the last level has what is left), then n = 2^J `batch` rows, whose halves are S' and S'':
+
+    D = D(S_0) + (D(S' u S'') - D(S') / 2 - D(S'') / 2) / P(J),    S_0 the first `batch` rows of S'
+
+The sum over the levels telescopes: the mean of D is that of D(S) for a draw of 2^levels `batch` rows.
+
+State: the point, the mean of the iterates, the number of steps. Cost of a step: `batch` oracle calls, or 2^J `batch`,
+which is (levels + 1) `batch` in the mean.
+
+Reference: Levy, Carmon, Duchi, Sidford, "Large-scale methods for distributionally robust optimization" (NeurIPS 2020),
+sections 3 (batch estimator) and 4 (multilevel Monte Carlo).
+Deviations: plain proximal steps with a decaying step size, no acceleration and no averaging unless asked for; any
+composite, not only the sets of that paper. Multilevel rows are drawn with replacement, as there.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from drobench.errors import SettingError, require_one_of, require_positive
+from drobench.objective.composite import Composite
+from drobench.objective.oracle import CompositeOracle
+from drobench.registry import SolverEntry
+from drobench.solver import Communicator, Solver
+from drobench.solver.estimators import Estimates, direction, refresh, sample
+from drobench.solver.step_sizes import largest_curvature
+
+
+@dataclass
+class MinibatchDroConfig:
+    """Hyperparameters of mini-batch DRO."""
+
+    estimator: str = "batch"
+    """`batch` (biased by the size of the batch) or `multilevel` (biased only as the largest batch is)."""
+    step_size: float | None = None
+    """a; null: `step_scale / L` with L by power iteration at the start."""
+    step_scale: float = 1.0
+    delay: int = 100
+    """Steps before the step size begins to decay in earnest."""
+    batch: int = 32
+    """Rows of a draw; of the smallest one with `estimator=multilevel`."""
+    levels: int | None = None
+    """Doublings up to the largest batch; null: as many as stay within the rows, at least one."""
+    output: str = "last"
+    """`last`, or `average`, the mean of the iterates."""
+    replacement: bool = False
+    """Whether `estimator=batch` draws with replacement; `multilevel` always does."""
+
+    def __post_init__(self) -> None:
+        require_one_of(self, "estimator", ("batch", "multilevel"))
+        require_one_of(self, "output", ("last", "average"))
+        require_positive(self, "step_size", "step_scale", "delay", "batch", "levels")
+
+
+@dataclass(frozen=True)
+class MinibatchDroState:
+    """Everything the method carries from step to step."""
+
+    point: Tensor
+    mean: Tensor
+    steps: int
+    step_size: float
+
+
+class MinibatchDro(Solver[MinibatchDroState]):
+    """See the module's text."""
+
+    def __init__(self, config: MinibatchDroConfig) -> None:
+        self.config = config
+
+    def init(self, start: Tensor, oracle: CompositeOracle, communicator: Communicator) -> MinibatchDroState:
+        step_size = self.config.step_size
+        if step_size is None:
+            curvature = largest_curvature(oracle, communicator, start)
+            step_size = min(self.config.step_scale / curvature, oracle.largest_step)
+        return MinibatchDroState(start, torch.zeros_like(start), 0, step_size)
+
+    def step(self, state: MinibatchDroState, oracle: CompositeOracle, communicator: Communicator) -> MinibatchDroState:
+        gradient = self.gradient(state.point, oracle, communicator)
+        step_size = state.step_size * (1.0 + state.steps / self.config.delay) ** -0.5
+        point = oracle.prox(state.point - step_size * gradient, step_size)
+        count = state.steps + 1
+        return MinibatchDroState(point, state.mean + (point - state.mean) / count, count, state.step_size)
+
+    def gradient(self, point: Tensor, oracle: CompositeOracle, communicator: Communicator) -> Tensor:
+        """Return one estimate of the gradient of the smooth part at `point`."""
+        if self.config.estimator == "multilevel":
+            return self._multilevel(point, oracle, communicator)
+        rows = oracle.draw(self.config.batch, self.config.batch, replacement=self.config.replacement)
+        return direction(refresh(oracle, communicator, point, rows), oracle)
+
+    def _multilevel(self, point: Tensor, oracle: CompositeOracle, communicator: Communicator) -> Tensor:
+        batch, levels = self.config.batch, levels_of(self.config, oracle)
+        level = min(int(oracle.generator.geometric(0.5)), levels)
+        probability = 0.5 ** min(level, levels - 1)
+
+        def measure(size: int, shift: Tensor | None) -> Estimates:
+            return sample(oracle, communicator, point, oracle.draw(size, size, replacement=True), shift)
+
+        first = measure(batch, None)
+        base = direction(first, oracle)
+        half = batch * 2 ** (level - 1)
+        if half > batch:
+            first = _together(first, measure(half - batch, first.shift), batch / half, oracle)
+        second = measure(half, first.shift)
+        parts = 0.5 * (direction(first, oracle) + direction(second, oracle))
+        whole = direction(_together(first, second, 0.5, oracle), oracle)
+        return base + (whole - parts) / probability
+
+    def solution(self, state: MinibatchDroState) -> Tensor:
+        return state.mean if self.config.output == "average" and state.steps else state.point
+
+    def average(self, state: MinibatchDroState) -> Tensor | None:
+        return state.mean if state.steps else None
+
+
+def levels_of(config: MinibatchDroConfig, oracle: CompositeOracle) -> int:
+    """Return the number of doublings from the smallest batch to the largest."""
+    # An index set no larger than the smallest batch is evaluated as a whole at every level.
+    sizes = [size for size in (oracle.samples, oracle.constraints) if size > config.batch]
+    most = max(1, math.floor(math.log2(min(sizes) / config.batch))) if sizes else 1
+    if config.levels is not None and config.levels > most:
+        raise SettingError(
+            f"MinibatchDroConfig.levels must be at most {most} for {min(sizes, default=config.batch)} rows and "
+            f"batch={config.batch}, or the largest batch would have more rows than there are; found {config.levels}. "
+            "Change `levels=`."
+        )
+    return config.levels or most
+
+
+def _together(first: Estimates, second: Estimates, share: float, oracle: CompositeOracle) -> Estimates:
+    """Return the estimates of two draws at the same point as those of one, of which the first is `share`."""
+    value, jacobian = oracle.at_shift(first.inner_value, first.inner_jacobian, first.shift, second.shift)
+    return Estimates(
+        share * value + (1.0 - share) * second.inner_value,
+        share * jacobian + (1.0 - share) * second.inner_jacobian,
+        share * first.loss_value + (1.0 - share) * second.loss_value,
+        share * first.loss_gradient + (1.0 - share) * second.loss_gradient,
+        second.shift,
+    )
+
+
+def _calls(config: MinibatchDroConfig, oracle: CompositeOracle) -> set[int]:
+    """A part of a draw that has as many rows as there are is all of them."""
+
+    def cost(sizes: list[int]) -> int:
+        return sum(min(size, oracle.samples) + min(size, oracle.constraints) for size in sizes)
+
+    if config.estimator == "batch":
+        return {cost([config.batch])}
+    halves = [config.batch * 2**level for level in range(levels_of(config, oracle))]
+    return {cost([config.batch, half - config.batch, half]) for half in halves}
+
+
+def entry() -> SolverEntry:
+    """Return the catalogue entry."""
+    return SolverEntry(
+        name="minibatch_dro",
+        summary="Gradient steps on the robust risk of mini-batches, with one batch (biased) or several levels of them.",
+        reference="Levy, Carmon, Duchi, Sidford (NeurIPS 2020), batch and multilevel estimators",
+        config=MinibatchDroConfig,
+        factory=MinibatchDro,
+        accepts=(Composite,),
+        calls_per_step=_calls,
+    )

@@ -1,0 +1,29 @@
+"""Pieces that the saddle-point solvers share: rows of their own choice, pooled operators, projected steps."""
+
+from torch import Tensor
+
+from drobench.objective.composite import Rows
+from drobench.objective.oracle import MinMaxOracle, Oracle
+from drobench.solver import Communicator
+
+
+def chosen_samples(oracle: Oracle, numbers: Tensor) -> Rows:
+    """Return this process's part of the samples that all processes have chosen alike."""
+    first, last = oracle.shard.bounds(numbers.numel())
+    return Rows(numbers[first:last], None, (last - first) / numbers.numel(), 1.0, numbers.numel() / oracle.samples)
+
+
+def pooled_operator(oracle: MinMaxOracle, communicator: Communicator, joint: Tensor, rows: Rows) -> Tensor:
+    """Return the operator's estimate from the rows of all processes.
+
+    What does not depend on rows is in every part; the shares, which add up to one, make it count once.
+    """
+    estimate = oracle.operator(joint, rows)
+    if communicator.world_size == 1:
+        return estimate
+    return communicator.total([estimate * rows.sample_share])[0]
+
+
+def project_step(oracle: MinMaxOracle, base: Tensor, against: Tensor, step_size: float) -> Tensor:
+    """Return `P(base - step_size against)`, with steps in the scale of each variable."""
+    return oracle.project(base - step_size * oracle.scales(base).square() * against)
