@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from drobench.registry import PLUGIN_API, Catalogue
+from drobench.registry import PLUGIN_API, Catalogue, Entry
 from drobench.results.board import Leaderboard
 from drobench.results.board import Table as TextTable
 from drobench.results.formats import TEXT_COLUMNS, reading, sections
@@ -134,6 +134,11 @@ def _fitting(console: Console, title: str, content: TextTable) -> Table:
     return shown if shorter == content else _fitting(console, title, shorter)
 
 
+def _described(entry: Entry) -> str:
+    """Return what an entry is, and whether it was rebuilt without the original text at hand."""
+    return f"{entry.summary} [reconstructed]" if getattr(entry, "reconstructed", False) else entry.summary
+
+
 def show_plugins(console: Console, catalogue: Catalogue) -> None:
     """Print what is installed, from which package, and what could not be used."""
     for kind, entries in (
@@ -142,7 +147,7 @@ def show_plugins(console: Console, catalogue: Catalogue) -> None:
         ("datasets", catalogue.datasets),
     ):
         rows = [
-            [name, found.entry.summary, found.entry.reference or "-", f"{found.distribution} {found.version}"]
+            [name, _described(found.entry), found.entry.reference or "-", f"{found.distribution} {found.version}"]
             for name, found in entries.items()
         ]
         console.print(table(kind, ["name", "what it is", "reference", "from"], rows))

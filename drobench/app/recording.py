@@ -48,7 +48,7 @@ class Draft:
             reason=reason,
             seed=self.config.seed,
             started_at=self.started_at,
-            solver=Component(**self._component("solver", values)),
+            solver=Component(**self._component("solver", values), others=self._claims()),
             problem=Component(**self._component("problem", values)),
             dataset=DatasetComponent(
                 **self._component("dataset", values),
@@ -64,6 +64,12 @@ class Draft:
             memory=Memory(peak_bytes=peak_memory()),
             **found,
         )
+
+    def _claims(self) -> dict[str, Any]:
+        """Return what the solver's entry says of the method: the rate it claims, and whether it is a reconstruction."""
+        entry = self.catalogue.solver(self.config.solver.name).entry
+        claims = {"rate": entry.rate, "reconstructed": entry.reconstructed or None}
+        return {name: claim for name, claim in claims.items() if claim is not None}
 
     def _component(self, kind: str, values: dict[str, Any]) -> dict[str, Any]:
         settings = dict(values[kind])

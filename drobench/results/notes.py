@@ -108,6 +108,12 @@ def budget_notes(compared: Runs, way: Mapping[str, Progress]) -> list[str]:
     return notes
 
 
+def reconstruction_note(compared: Runs) -> str | None:
+    """Name the solvers that were rebuilt because the original text was not at hand."""
+    labels = [label for label, runs in compared.items() if any(run.solver.others.get("reconstructed") for run in runs)]
+    return f"Reconstructed, since the original text was not at hand: {', '.join(labels)}." if labels else None
+
+
 def environment_notes(compared: Runs) -> list[str]:
     """Warn when times come from different machines or numbers of threads."""
     notes = []

@@ -104,6 +104,7 @@ def score(group: Group, way: Mapping[str, Progress], asked: Question) -> tuple[B
         notes.detectable_note([row.comparison for row in rows if row.comparison is not None]),
         notes.optimum_note(compared, asked.across),
         *notes.budget_notes(compared, way),
+        notes.reconstruction_note(compared),
         *notes.environment_notes(compared),
         notes.skipped_note(skipped),
         *notes.iterate_notes(compared, asked.iterate),
