@@ -9,7 +9,7 @@ import os
 from datetime import timedelta
 from typing import Any
 
-from torch.distributed import PrefixStore  # type: ignore[attr-defined]  # torch does not say that it exports it
+from torch.distributed import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
 from drobench.errors import DrobenchError
