@@ -16,6 +16,7 @@ import hashlib
 import json
 import re
 import zipfile
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -145,7 +146,8 @@ def unpack(bundle: Path, root: Path, limits: Limits = Limits()) -> dict[str, Any
             return _unpack(archive, bundle, root, limits)
     except FileNotFoundError:
         raise BadBundle(f"There is no file {bundle}.") from None
-    except (zipfile.BadZipFile, zipfile.LargeZipFile, NotImplementedError, EOFError, OSError) as error:
+    # What zipfile raises for damaged archives, and for compressions it does not know.
+    except (zipfile.BadZipFile, zipfile.LargeZipFile, NotImplementedError, EOFError, OSError, zlib.error) as error:
         raise BadBundle(f"{bundle} must be a zip archive made by `drobench pack`; found: {error}.") from error
 
 

@@ -190,3 +190,14 @@ class TestStrangers:
         other.write_bytes(bundle.read_bytes()[:-40])
         with pytest.raises(BadBundle, match="must be a zip archive"):
             unpack(other, root)
+
+    def test_damaged_compression_is_explained(self, bundle, root):
+        """Bytes within a compressed file, where the list of files is still sound."""
+        with zipfile.ZipFile(bundle) as archive:
+            entry = archive.infolist()[0]
+        content = bytearray(bundle.read_bytes())
+        begin = entry.header_offset + 30 + len(entry.filename)
+        content[begin : begin + 40] = b"\xff" * 40
+        bundle.write_bytes(content)
+        with pytest.raises(BadBundle, match="must be a zip archive"):
+            unpack(bundle, root)
