@@ -5,6 +5,8 @@
                     since the objective is convex and even about c
     kl_logistic     KL-robust logistic regression with l2 = mu: the optimum x by Newton's method, and a proof that no
                     point has a value below value(x) - |gradient(x)|^2 / (2 mu)
+    worst_group     the largest of three groups' mean losses |x - t_i|^2 / 2: each group counts by its centre and its
+                    spread, and the optimum is on the line between the centres of two of them, where both count alike
     half_spaces     the projection of a point on a box, given by inequalities: coordinates above their bound are cut
 
 A problem arrives in its native form; the way to the form that a solver accepts is found as in a run.
@@ -17,8 +19,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from drobench.objective.ambiguity_sets import KLPenalty
+from drobench.objective.ambiguity_sets import CVaR, KLPenalty
 from drobench.objective.forms import Constrained, Constraints, FiniteSum, RobustRisk, Scored
+from drobench.objective.group_adversary import GroupAdversary
 from drobench.objective.losses import LinearMarginLosses, LogisticLoss, Losses, Pullback
 from drobench.objective.regularizers import ElasticNet, Zero
 from drobench.objective.sampling import Index
@@ -27,6 +30,7 @@ from drobench.objective.sampling import Index
 ROWS, FEATURES = 61, 3
 _L2 = 0.1
 _GAMMA = 0.5
+_GROUP_SIZES = (13, 21, 27)
 _LARGEST_CERTIFIED_GAP = 1e-10
 _NEWTON_STEPS = 50
 
@@ -142,6 +146,27 @@ def _kl_logistic(dtype: torch.dtype, spoiled: bool) -> KnownProblem:
     return KnownProblem("kl_logistic", form, start, optimum, certificate, (features, _signed_rows(form)))
 
 
+def _worst_group(dtype: torch.dtype, spoiled: bool) -> KnownProblem:
+    groups = torch.repeat_interleave(torch.arange(len(_GROUP_SIZES)), torch.tensor(_GROUP_SIZES))
+    centres = torch.tensor([[1.0, 0.0, 0.0], [-1.0, 0.5, 0.0], [0.0, 0.3, 0.1]], dtype=torch.float64)
+    deviations = torch.tensor([0.6, 0.4, 0.2], dtype=torch.float64)
+    offsets = [_normal(size, FEATURES, seed=6 + group) for group, size in enumerate(_GROUP_SIZES)]
+    spread_out = torch.cat([offset - offset.mean(dim=0) for offset in offsets]) * deviations[groups, None]
+    spreads = torch.stack([0.5 * spread_out[groups == group].square().sum(dim=1).mean() for group in range(3)])
+    # With the distance D of two centres, theta^2 D^2 / 2 + s_1 = (1 - theta)^2 D^2 / 2 + s_2.
+    line = centres[1] - centres[0]
+    share = 0.5 + float((spreads[1] - spreads[0]) / line.square().sum())
+    solution = centres[0] + share * line
+    means = 0.5 * (solution - centres).square().sum(dim=1) + spreads
+    assert 0.0 < share < 1.0, "the solution of a problem of ours must lie between two groups"
+    assert bool(means[2] < means[0]), "the third group of a problem of ours must not matter"
+    targets = _spoil((centres[groups] + spread_out), spoiled).to(dtype)
+    ambiguity = GroupAdversary(groups, CVaR(1.0 / len(_GROUP_SIZES)))
+    form = RobustRisk(SquaredDistances(targets), ambiguity, Zero())
+    start = torch.full((FEATURES,), -2.0, dtype=dtype)
+    return KnownProblem("worst_group", form, start, float(means[0]), "closed form", (targets, groups))
+
+
 def _half_spaces(dtype: torch.dtype, spoiled: bool) -> KnownProblem:
     target = torch.tensor([1.5, 0.4, -0.7], dtype=torch.float64)
     offsets = 0.3 * _normal(ROWS, FEATURES, seed=4)
@@ -166,6 +191,7 @@ _BUILDERS: tuple[Callable[[torch.dtype, bool], KnownProblem], ...] = (
     _least_squares,
     _kl_symmetric,
     _kl_logistic,
+    _worst_group,
     _half_spaces,
 )
 

@@ -36,6 +36,9 @@ def draw_everything(oracle: Any) -> None:
     draw, draw_by = oracle.draw, oracle.draw_by
     oracle.draw = lambda *_sizes, **_how: draw()
     oracle.draw_by = lambda clients, *_sizes, **_how: draw_by(clients)
+    if hasattr(oracle, "draw_groups"):
+        draw_groups = oracle.draw_groups
+        oracle.draw_groups = lambda *_counts, **_how: draw_groups()
 
 
 def _called_from_inside() -> bool:

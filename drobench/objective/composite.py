@@ -42,6 +42,8 @@ class Rows(NamedTuple):
     """With several processes, the rows over which this one evaluates *all* drawn constraints, for sums over all rows to
     be pooled before anything else is made of them; `None`: it evaluates its part of the constraints on all rows. The
     share of the constraints is then that of these rows."""
+    by_group: Tensor | None = None
+    """For a draw by groups, how many rows of each group the whole draw has, `(G,)`; `None`: the draw is uniform."""
 
 
 Total = Callable[[Tensor], Tensor]

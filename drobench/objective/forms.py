@@ -18,7 +18,17 @@ from drobench.objective.losses import Losses, Pullback, PullbackDifference, diff
 from drobench.objective.regularizers import Regularizer
 from drobench.objective.sampling import Index
 
-__all__ = ["Composite", "Constrained", "Constraints", "FiniteSum", "MinMax", "RobustRisk", "Scored", "stationarity"]
+__all__ = [
+    "Composite",
+    "Constrained",
+    "Constraints",
+    "FiniteSum",
+    "GroupedMinMax",
+    "MinMax",
+    "RobustRisk",
+    "Scored",
+    "stationarity",
+]
 
 # The gradient mapping depends on its step; one fixed step makes the numbers of all solvers comparable.
 STATIONARITY_STEP = 1.0
@@ -122,6 +132,8 @@ class Constraints(ABC):
     """`(count, q)`: what a multiplier model sees of each constraint."""
     convex: bool = False
     """Whether every surrogate is a convex function."""
+    exact: bool = False
+    """Whether the surrogates are the rates themselves, so that bounds on the problem with either hold for both."""
 
     @abstractmethod
     def surrogates(self, points: Tensor, index: Index) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
@@ -237,3 +249,35 @@ class MinMax(ABC):
         `adversary_step` is a step on the adversary's variables in units of their `scales`.
         """
         raise DrobenchError(f"{type(self).__name__} has no step of its own geometry; use solver=serr.")
+
+
+class GroupedMinMax(MinMax):
+    """A saddle over parameters and the weights of groups of samples: `L(x, q) = r(x) + sum q_g L_g(x) - D(q)`.
+
+    `L_g` is the mean loss of group `g`; the last `groups` variables are the weights.
+    """
+
+    groups: int
+    group_sizes: Tensor
+    """`(groups,)`, how many samples each group has."""
+    row_groups: Tensor
+    """`(samples,)`, the group of each sample."""
+
+    @abstractmethod
+    def group_losses(self, joint: Tensor, rows: Rows) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+        """Return estimates of the group means `(groups,)` and a function of weights `(groups,)`.
+
+        That function returns the gradient by the parameters of `r(x) + sum w_g L_g(x)`, from the same rows; so the
+        weights may be chosen after the losses are known.
+        """
+
+    @abstractmethod
+    def penalty_slope(self, joint: Tensor) -> Tensor:
+        """Return the derivative of `D` by the weights, `(groups,)`."""
+
+    @abstractmethod
+    def raise_weights(self, joint: Tensor, losses: Tensor, step: float) -> Tensor:
+        """Return the joint variable after the adversary alone has moved, for estimates `losses` of the group means.
+
+        Under a KL penalty, or none, `q` becomes proportional to `(q exp(step losses))^(1 / (1 + step gamma))`.
+        """

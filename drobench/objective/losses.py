@@ -101,6 +101,8 @@ class Losses(ABC):
     samples: int
     dimension: int
     convex: bool
+    strong_convexity: float = 0.0
+    """A `mu` for which every `f_i - (mu / 2) |x|^2` is convex."""
 
     @abstractmethod
     def origin(self) -> Tensor:

@@ -6,7 +6,7 @@ point, whatever is computed there; calls on samples and checks of constraints ar
 
 import math
 from abc import ABC
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
@@ -17,8 +17,8 @@ from torch import Tensor
 from drobench.errors import DrobenchError
 from drobench.objective.clients import Clients
 from drobench.objective.composite import Change, Composite, Estimate, Rows, RowTerms, Total
-from drobench.objective.forms import Constrained, FiniteSum, MinMax, Scored
-from drobench.objective.sampling import Index, index_length, sample_indices
+from drobench.objective.forms import Constrained, FiniteSum, GroupedMinMax, MinMax, Scored
+from drobench.objective.sampling import Index, index_length, sample_indices, sample_within
 
 
 @dataclass
@@ -247,6 +247,7 @@ class CompositeOracle(Oracle):
         self.uses_shift = form.uses_shift
         self.rescalable = form.rescalable
         self.largest_step = form.largest_step
+        self.strong_convexity = form.regularizer.strong_convexity
         self.constraint_rows = form.constraint_rows
 
     def estimate(self, points: Tensor, rows: Rows, shift: Tensor | None = None, total: Total | None = None) -> Estimate:
@@ -466,6 +467,54 @@ class MinMaxOracle(Oracle):
         return self._form
 
 
+class GroupedMinMaxOracle(MinMaxOracle):
+    """Counted access to a saddle over groups, which can be drawn from one by one."""
+
+    _form: GroupedMinMax
+
+    def __init__(self, form: GroupedMinMax, seed: int, start: Tensor, shard: Shard = Shard()) -> None:  # noqa: B008
+        super().__init__(form, seed, start, shard)
+        self.groups = form.groups
+        self.group_sizes = form.group_sizes
+        # The rows of group g are those at the positions from ends[g] - sizes[g] to ends[g].
+        self._by_group = form.row_groups.argsort(stable=True).cpu()
+        self._sizes = form.group_sizes.cpu().numpy()
+        self._ends = self._sizes.cumsum()
+
+    def draw_groups(self, counts: Sequence[int] | None = None, *, replacement: bool = False) -> Rows:
+        """Draw so many rows of each group; `None` is the exact full set.
+
+        Without replacement no group gives more than it has. What is estimated from the draw are means within groups,
+        so that it need not resemble the whole.
+        """
+        wanted = self._sizes if counts is None else np.asarray(counts)
+        if counts is None or (not replacement and bool((wanted >= self._sizes).all())):
+            return self.draw()._replace(by_group=self.group_sizes)
+        drawn = wanted if replacement else np.minimum(wanted, self._sizes)
+        total = int(drawn.sum())
+        if total == 0:
+            raise DrobenchError("A draw must have at least one row; a solver asked for none of any group.")
+        places = sample_within(self.generator, self._sizes, drawn, replacement)
+        indices = self._by_group[torch.from_numpy(places + np.repeat(self._ends - self._sizes, drawn))]
+        first, last = self.shard.bounds(total)
+        by_group = torch.from_numpy(drawn).to(self.device)
+        return Rows(indices[first:last].to(self.device), sample_share=(last - first) / total, by_group=by_group)
+
+    def group_losses(self, joint: Tensor, rows: Rows) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+        """Return estimates of the group means, and the gradient by the parameters as a function of weights."""
+        self.counters.loss_gradients += self._count_samples(rows, 1)
+        return self._form.group_losses(joint, rows)
+
+    def penalty_slope(self, joint: Tensor) -> Tensor:
+        """Return the derivative, by the weights, of what the adversary pays for them."""
+        return self._form.penalty_slope(joint)
+
+    def raise_weights(self, joint: Tensor, losses: Tensor, step: float) -> Tensor:
+        """Return the joint variable after a step of the adversary alone; counted as one projection."""
+        self.count_projection()
+        return self._form.raise_weights(joint, losses, step)
+
+
 class ReferenceOracle(Oracle):
     """The whole original problem, for reference solvers; a look at it counts as one pass."""
 
@@ -495,6 +544,8 @@ _ORACLES: dict[type, Any] = {
     Composite: CompositeOracle,
     FiniteSum: FiniteSumOracle,
     Constrained: ConstrainedOracle,
+    # Before the form that it is a special case of.
+    GroupedMinMax: GroupedMinMaxOracle,
     MinMax: MinMaxOracle,
     Scored: ReferenceOracle,
 }

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from drobench.objective.ambiguity_sets import KLPenalty
+
 
 class OuterFunction(ABC):
     """A smooth function of `p` inner values."""
@@ -76,6 +78,19 @@ class Perspective(OuterFunction):
 
     def gradient(self, inner_value: Tensor, shift: Tensor) -> Tensor:
         return torch.stack([inner_value[1] / inner_value[0], inner_value[0].log()])
+
+
+@dataclass(frozen=True)
+class LogMeanExp(OuterFunction):
+    """`f(y) = gamma ln mean exp(y_g / gamma)`: the KL-robust mean of the inner values, or a smoothed maximum."""
+
+    gamma: float
+
+    def value(self, inner_value: Tensor, shift: Tensor) -> Tensor:
+        return KLPenalty(self.gamma).worst_case(inner_value)
+
+    def gradient(self, inner_value: Tensor, shift: Tensor) -> Tensor:
+        return KLPenalty(self.gamma).weights(inner_value)
 
 
 @dataclass(frozen=True)

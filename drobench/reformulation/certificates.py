@@ -7,9 +7,11 @@ That minimum is itself bounded from below in one of two ways:
     logistic dual     l(t) = max over u in [0, 1] of -u t + H(u), so sum q_i H(u_i) bounds it whenever the linear part
                       that is left over, A^T (q u), is covered by the regularizer's l1 part
 
-For the Wasserstein problem the same works with one more multiplier per sample for the hinge. Nothing here trusts a
-solver: every candidate is made feasible first, and a poor candidate only gives a poor bound. Where feasibility is an
-equation, which floating point meets only to rounding, the remainder is charged at `1 + 2 |x|`.
+For the Wasserstein problem the same works with one more multiplier per sample for the hinge. Under constraints
+`c_k(x) <= 0` the multipliers `l >= 0` take the place of the weights: `min_x f(x) + r(x) + <l, c(x)>` is below the
+optimum, and strong convexity bounds it; for a quadratic `f` of one curvature and linear `c` without loss. Nothing here
+trusts a solver: every candidate is made feasible first, and a poor candidate only gives a poor bound. Where feasibility
+is an equation, which floating point meets only to rounding, the remainder is charged at `1 + 2 |x|`.
 """
 
 import math
@@ -17,7 +19,7 @@ import math
 import torch
 from torch import Tensor
 
-from drobench.objective.forms import FiniteSum, RobustRisk, Scored
+from drobench.objective.forms import Constrained, FiniteSum, RobustRisk, Scored
 from drobench.objective.losses import LinearMarginLosses, LogisticLoss
 from drobench.objective.regularizers import Box, ElasticNet, EuclideanBall, Indicator, L1Ball
 from drobench.objective.wasserstein import WassersteinRisk, norm_of
@@ -30,7 +32,8 @@ def lower_bound(form: Scored, point: Tensor, dual: Tensor | None = None) -> floa
         form: The problem.
         point: A point, at best the minimiser.
         dual: The adversary's reply if it is not determined by the point: weights `(m,)`, or for the Wasserstein
-            problem the multipliers `(2, m)` of hinges and logistic losses.
+            problem the multipliers `(2, m)` of hinges and logistic losses. Under constraints their multipliers,
+            those of the cheap ones last; without them the constraints are left out.
     """
     if isinstance(form, WassersteinRisk):
         bounds = [
@@ -45,7 +48,31 @@ def lower_bound(form: Scored, point: Tensor, dual: Tensor | None = None) -> floa
         if dual is not None:
             weights = form.ambiguity.nearest(dual)
         return _fixed_weights_bound(form, point, weights, form.ambiguity.penalty(weights))
+    if isinstance(form, Constrained):
+        return _constrained_bound(form, point, dual)
     return None
+
+
+def _constrained_bound(form: Constrained, point: Tensor, dual: Tensor | None) -> float | None:
+    """Return `L(x, l) - |s|^2 / (2 mu)` for the Lagrangian `L` at multipliers `l` and its subgradient `s` at `x`.
+
+    Nothing is known where rates decide what is feasible and surrogates only bound them: the optimum may be lower.
+    """
+    objective, constraints = form.objective, form.constraints
+    strength = objective.losses.strong_convexity + objective.regularizer.strong_convexity
+    if not (form.convex and constraints.exact and strength > 0.0):
+        return None
+    value, gradient = objective.value(point), objective.smooth_gradient(point)
+    if dual is not None:
+        parts = [constraints.surrogates(point[None], slice(None))]
+        parts += [constraints.cheap(point[None])] if constraints.cheap_count else []
+        multipliers = dual.clamp(min=0.0)
+        shares = [multipliers[: constraints.count], multipliers[constraints.count :]]
+        for (found, pullback), share in zip(parts, shares, strict=False):
+            value = value + share.dot(found[0])
+            gradient = gradient + pullback(share[None, None])[0, 0]
+    subgradient = objective.regularizer.least_subgradient(point, gradient)
+    return float(value) - float(subgradient.square().sum()) / (2.0 * strength)
 
 
 def _fixed_weights_bound(form: FiniteSum | RobustRisk, point: Tensor, weights: Tensor, penalty: float) -> float | None:
@@ -53,7 +80,8 @@ def _fixed_weights_bound(form: FiniteSum | RobustRisk, point: Tensor, weights: T
     values, pullback = form.losses.linearize(point[None], slice(None))
     gradient = pullback(weights[None, None])[0, 0]
     regularizer = form.regularizer
-    strength = regularizer.strong_convexity
+    # The weights add up to one, and what every loss has its mean has too.
+    strength = regularizer.strong_convexity + form.losses.strong_convexity
     bounds = []
     if strength > 0.0:
         subgradient = regularizer.least_subgradient(point, gradient)

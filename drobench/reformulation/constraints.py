@@ -207,6 +207,9 @@ class ConstraintsToComposite(Reformulation):
     def accepts(self, form: Any) -> bool:
         return isinstance(form, Constrained)
 
+    def width_for(self, form: Constrained, error: float, options: ReformulationConfig) -> float:
+        return width_of_penalty(form.constraints, error)
+
     def apply(self, form: Constrained, options: ReformulationConfig) -> Composite:
         alpha = options.alpha or form.penalty or _DEFAULT_ALPHA
         gamma = options.width(self.default_widths[-1])
@@ -216,6 +219,11 @@ class ConstraintsToComposite(Reformulation):
 
     def recover(self, point: Tensor) -> Tensor:
         return project_on(self.constraints, point, self.projection) if self.projects else point
+
+
+def width_of_penalty(constraints: Constraints, error: float) -> float:
+    """Return the width at which the smoothed penalty is `error` below the exact one at most."""
+    return error / math.log(constraints.count + constraints.cheap_count + 1)
 
 
 class ProjectedConstraints(Reformulation):

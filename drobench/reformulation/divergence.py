@@ -256,6 +256,10 @@ class CVaRToComposite(LiftedDivergence):
     ambiguity = CVaR
     default_widths = (0.1, 0.03, 0.01, 0.003, 0.001)
 
+    def width_for(self, form: RobustRisk, error: float, options: ReformulationConfig) -> float:
+        assert isinstance(form.ambiguity, CVaR)
+        return error * form.ambiguity.level / math.log(2.0)
+
     def lifted(
         self, losses: Losses, ambiguity: CVaR, regularizer: Regularizer, options: ReformulationConfig
     ) -> LiftedComposite:

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from drobench.errors import SettingError, require_one_of, require_positive
+from drobench.errors import DrobenchError, SettingError, require_one_of, require_positive
 
 
 @dataclass
@@ -20,6 +20,9 @@ class ReformulationConfig:
     alpha: float | None = None
     gamma: float | None = None
     continuation: list[float] | None = None
+    smoothing_error: float | None = None
+    """Instead of `gamma`: the width at which smoothing changes the objective by this at most, which for `M` constraints
+    is `gamma = smoothing_error / ln(M + 1)`."""
     stage_passes: float | None = None
     """Passes at each width of a continuation; null: equal shares of the budget's passes, seconds or steps, or 20."""
     wasserstein: str = "reduced"
@@ -33,7 +36,12 @@ class ReformulationConfig:
     `none`."""
 
     def __post_init__(self) -> None:
-        require_positive(self, "alpha", "gamma", "stage_passes")
+        require_positive(self, "alpha", "gamma", "smoothing_error", "stage_passes")
+        if self.smoothing_error is not None and (self.gamma is not None or self.continuation is not None):
+            raise SettingError(
+                "ReformulationConfig.smoothing_error decides on the width of the smoothing, which gamma and "
+                "continuation do too. Set one of the three."
+            )
         require_one_of(self, "wasserstein", ("reduced", "literal"))
         require_one_of(self, "projection", ("restoration", "euclidean", "conic", "polyak", "none"))
         if self.continuation is not None and (not self.continuation or min(self.continuation) <= 0):
@@ -65,6 +73,12 @@ class Reformulation(ABC):
 
     projects: bool = False
     """Whether `recover` is a projection on the old form's feasible set, counted once at the end of a run."""
+
+    def width_for(self, form: Any, error: float, options: ReformulationConfig) -> float:
+        """Return the smoothing width at which the objective is off by at most `error`."""
+        raise DrobenchError(
+            f"reformulation.smoothing_error is not known to mean anything for {self.name}. Set reformulation.gamma."
+        )
 
     @abstractmethod
     def accepts(self, form: Any) -> bool:

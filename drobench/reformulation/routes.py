@@ -17,9 +17,11 @@ from drobench.reformulation.divergence import (
     KLToComposite,
 )
 from drobench.reformulation.finite_sum import DropRobustness, FiniteSumToComposite
+from drobench.reformulation.groups import GroupPenaltyToComposite, GroupsToSaddle, WorstGroupToComposite
 from drobench.reformulation.reformulation import Reformulation, ReformulationConfig
 from drobench.reformulation.saddle import ToSaddle
 from drobench.reformulation.wasserstein import WassersteinToComposite
+from drobench.reformulation.wasserstein_constraints import WassersteinToConstrained
 
 # Equivalent rewritings come first: a relaxation is taken only when nothing else leads to the solver.
 REFORMULATIONS: tuple[type[Reformulation], ...] = (
@@ -30,8 +32,12 @@ REFORMULATIONS: tuple[type[Reformulation], ...] = (
     Chi2BallToComposite,
     CVaRToComposite,
     WassersteinToComposite,
+    WassersteinToConstrained,
     ConstraintsToComposite,
+    GroupPenaltyToComposite,
+    WorstGroupToComposite,
     ToSaddle,
+    GroupsToSaddle,
     FiniteSumToComposite,
     DropRobustness,
 )
@@ -103,6 +109,9 @@ def find_route(native: Any, accepted: tuple[type, ...], options: ReformulationCo
 def _stages(step: Reformulation, native: Any, options: ReformulationConfig) -> tuple[Any, ...]:
     if not step.default_widths:
         return (step.apply(native, options),)
+    if options.smoothing_error is not None:
+        width = step.width_for(native, options.smoothing_error, options)
+        options = replace(options, smoothing_error=None, gamma=width)
     return tuple(
         step.apply(native, replace(options, gamma=width, continuation=None))
         for width in options.widths(step.default_widths)

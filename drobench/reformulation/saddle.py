@@ -22,7 +22,7 @@ from drobench.objective.wasserstein import WassersteinRisk
 from drobench.reformulation.reformulation import Reformulation, ReformulationConfig
 
 # The slope of the KL penalty is infinite at zero weight.
-_SMALLEST_WEIGHT = 1e-12
+SMALLEST_WEIGHT = 1e-12
 _BISECTIONS = 100
 
 
@@ -50,7 +50,7 @@ class DivergenceSaddle(MinMax):
         losses, pullback = self.form.losses.linearize(point[None], rows.samples)
         scale = self.samples / max(losses.shape[1], 1)
         by_point = pullback(scale * weights[rows.samples][None, None])[0, 0] + self.form.regularizer.gradient(point)
-        by_weights = _penalty_slope(self.form.ambiguity, weights)
+        by_weights = penalty_slope(self.form.ambiguity, weights)
         numbers = torch.arange(self.samples, device=joint.device)[rows.samples]
         return torch.cat([by_point, by_weights.index_add(0, numbers, -scale * losses[0])])
 
@@ -76,16 +76,17 @@ class DivergenceSaddle(MinMax):
         against, scale, ambiguity = operator[self.parameters :], 1.0 / self.samples, self.form.ambiguity
         if not isinstance(ambiguity, KLPenalty):
             return torch.cat([moved, project_weights(ambiguity, weights - adversary_step * scale**2 * against)])
-        losses = _penalty_slope(ambiguity, weights) - against
+        losses = penalty_slope(ambiguity, weights) - against
         # The metric of the entropy at q is 1/q, about 1/scale: one scale less than in straight lines.
         step = adversary_step * scale
-        logarithms = weights.clamp(min=_SMALLEST_WEIGHT).log()
+        logarithms = weights.clamp(min=SMALLEST_WEIGHT).log()
         return torch.cat([moved, torch.softmax((logarithms + step * losses) / (1.0 + step * ambiguity.gamma), dim=0)])
 
 
-def _penalty_slope(ambiguity: AmbiguitySet, weights: Tensor) -> Tensor:
+def penalty_slope(ambiguity: AmbiguitySet, weights: Tensor) -> Tensor:
+    """Return the derivative of the adversary's penalty by the weights; zero inside a ball or under a cap."""
     if isinstance(ambiguity, KLPenalty):
-        return ambiguity.gamma * ((weights.clamp(min=_SMALLEST_WEIGHT) * weights.numel()).log() + 1.0)
+        return ambiguity.gamma * ((weights.clamp(min=SMALLEST_WEIGHT) * weights.numel()).log() + 1.0)
     if isinstance(ambiguity, Chi2Penalty):
         return ambiguity.gamma * (weights * weights.numel() - 1.0)
     return torch.zeros_like(weights)

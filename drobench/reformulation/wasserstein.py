@@ -26,7 +26,7 @@ from drobench.objective.outer_functions import NoOuter
 from drobench.objective.regularizers import Affine, ElasticNet, RegularizedCone
 from drobench.objective.sampling import Index
 from drobench.objective.wasserstein import WassersteinRisk, norm_of
-from drobench.reformulation.constraints import SmoothedConstraints
+from drobench.reformulation.constraints import SmoothedConstraints, width_of_penalty
 from drobench.reformulation.projection import project_on
 from drobench.reformulation.reformulation import Reformulation, ReformulationConfig
 
@@ -65,6 +65,11 @@ class WassersteinToComposite(Reformulation):
 
     def accepts(self, form: Any) -> bool:
         return isinstance(form, WassersteinRisk)
+
+    def width_for(self, form: WassersteinRisk, error: float, options: ReformulationConfig) -> float:
+        if options.wasserstein == "literal":
+            return width_of_penalty(literal_form(form).constraints, error)
+        return error / math.log(2.0)
 
     def apply(self, form: WassersteinRisk, options: ReformulationConfig) -> Composite:
         self.form = form

@@ -12,15 +12,18 @@ drobench_api = 1
 def drobench_solvers() -> list[SolverEntry]:
     """Return the solvers of this package."""
     from drobench_plugins.solvers import (  # noqa: PLC0415
+        agnostic_fl,
         asc_pg,
         c_saga,
         civr,
         cover,
         dist_gcivr,
+        exact_constrained,
         exact_convex,
         fulltouch,
         gcivr,
         gcivr_authors,
+        group_dro,
         heavily_constrained,
         lagrangian,
         lighttouch,
@@ -39,8 +42,8 @@ def drobench_solvers() -> list[SolverEntry]:
 
     modules = (gcivr, dist_gcivr, gcivr_authors, scgd, unconstrained, heavily_constrained, lagrangian, exact_convex)
     composite = (civr, c_saga, vrsc_pg, cover, asc_pg, minibatch_dro, prox_gradient)
-    saddle = (serr, sevr, primal_dual)
-    constrained = (projected_sgd, one_projection_sgd, fulltouch, lighttouch, midtouch)
+    saddle = (serr, sevr, primal_dual, group_dro, agnostic_fl)
+    constrained = (projected_sgd, one_projection_sgd, fulltouch, lighttouch, midtouch, exact_constrained)
     return [module.entry() for module in (*modules, *composite, *saddle, *constrained)]
 
 
@@ -50,6 +53,7 @@ def drobench_problems() -> list[ProblemEntry]:
     from drobench_plugins.problems import (  # noqa: PLC0415
         constrained_quadratic,
         divergence_classification,
+        group_classification,
         intersectional_fairness,
         noisy_group_fairness,
         ranking_fairness,
@@ -58,6 +62,7 @@ def drobench_problems() -> list[ProblemEntry]:
 
     modules = (
         divergence_classification,
+        group_classification,
         wasserstein_logistic,
         noisy_group_fairness,
         intersectional_fairness,

@@ -7,7 +7,7 @@ import pytest
 import scipy.stats
 import torch
 
-from drobench.objective.sampling import index_length, sample_indices
+from drobench.objective.sampling import index_length, sample_indices, sample_within
 
 DRAWS = 6000
 
@@ -81,3 +81,33 @@ def test_the_same_seed_draws_the_same():
 )
 def test_the_length_of_an_index_is_the_number_of_rows_it_selects(index):
     assert index_length(index, 10) == torch.arange(10)[index].numel()
+
+
+def test_draws_within_groups_are_in_range_and_one_group_after_the_other():
+    generator = np.random.default_rng(3)
+    sizes, counts = np.array([4, 1, 30, 7, 200]), np.array([3, 1, 0, 7, 50])
+    for _ in range(50):
+        parts = np.split(sample_within(generator, sizes, counts, replacement=False), np.cumsum(counts)[:-1])
+        for part, size, count in zip(parts, sizes, counts, strict=True):
+            assert len(set(part.tolist())) == count
+            assert count == 0 or (part.min() >= 0 and part.max() < size)
+
+
+def test_within_a_group_every_subset_is_equally_likely():
+    generator = np.random.default_rng(4)
+    counts = dict.fromkeys(combinations(range(5), 3), 0)
+    for _ in range(DRAWS):
+        drawn = sample_within(generator, np.array([3, 5, 2]), np.array([2, 3, 2]), replacement=False)
+        counts[tuple(sorted(drawn[2:5].tolist()))] += 1
+        assert sorted(drawn[5:].tolist()) == [0, 1]
+    assert p_value(list(counts.values())) > 1e-3
+
+
+def test_with_replacement_every_sequence_within_a_group_is_equally_likely():
+    generator = np.random.default_rng(5)
+    counts = dict.fromkeys(product(range(3), repeat=2), 0)
+    for _ in range(DRAWS):
+        drawn = sample_within(generator, np.array([1, 3]), np.array([2, 2]), replacement=True)
+        assert drawn[:2].tolist() == [0, 0]
+        counts[tuple(drawn[2:].tolist())] += 1
+    assert p_value(list(counts.values())) > 1e-3

@@ -52,21 +52,25 @@ class Classification(Problem):
         """Return the robust risk of these losses, where it is a function of the losses."""
         return None
 
+    def further_scores(self, split: str, losses: Tensor, errors: Tensor) -> dict[str, float]:
+        """Return metrics beyond those of every classification, from loss and 0-1 error of each row of the split."""
+        return {}
+
     @torch.no_grad()
     def score(self, point: Tensor, split: str) -> SplitScore | None:
         rows = self.splits[split]
         if rows is None:
             return None
-        losses = torch.empty(rows.rows, dtype=point.dtype, device=point.device)
+        losses, errors = torch.empty(2, rows.rows, dtype=point.dtype, device=point.device)
         # In double precision: single precision cannot count beyond 2^24.
         counts, by_class = torch.zeros(2, self.dataset.classes, dtype=torch.float64, device=point.device)
         for piece in rows.pieces():
             part = rows.take(piece)
             scores = self.predictor.scores(point, part.features)
             losses[piece], _ = self.loss.value_and_slope(scores, self._targets(part))
-            errors = classification_errors(scores, part.labels)
+            errors[piece] = classification_errors(scores, part.labels)
             counts += torch.bincount(part.labels, minlength=self.dataset.classes)
-            by_class += torch.bincount(part.labels, weights=errors, minlength=self.dataset.classes)
+            by_class += torch.bincount(part.labels, weights=errors[piece], minlength=self.dataset.classes)
         extra = {
             "average_risk": float(losses.mean()),
             "worst_class_error": float((by_class / counts)[counts > 0].max()),
@@ -76,6 +80,7 @@ class Classification(Problem):
         robust = self.worst_case(losses)
         if robust is not None:
             extra["worst_case_risk"] = float(robust)
+        extra.update(self.further_scores(split, losses, errors))
         return SplitScore(error=float(by_class.sum()) / rows.rows, extra=extra)
 
 

@@ -1,12 +1,13 @@
 """Reference solver for convex problems: the whole original problem at once, to machine accuracy.
 
 Smooth problems go to L-BFGS-B on the exact objective, where an l1 part is split into `x = u - v` with `u, v >= 0`.
-Problems with kinks (CVaR, balls that reach the worst case, Wasserstein) go to a conic interior-point method. One step
-of this solver is a whole solve. The state also carries the adversary's reply where the point alone does not determine
-it; whoever uses the value recomputes a bound from both.
+Problems with kinks (CVaR, the worst group, balls that reach the worst case, Wasserstein) go to a conic interior-point
+method, or where that would be too large to L-BFGS on smoothed objectives. One step of this solver is a whole solve. The
+state also carries the adversary's reply where the point alone does not determine it; whoever uses the value recomputes
+a bound from both.
 
 References: Byrd, Lu, Nocedal, Zhu (1995) for L-BFGS-B; Goulart and Chen (2024) for Clarabel; Diamond and Boyd (2016)
-for cvxpy.
+for cvxpy; Tseng and Bertsekas (1993) for the method of multipliers.
 """
 
 import contextlib
@@ -23,6 +24,7 @@ from torch import Tensor
 from drobench.errors import DrobenchError, require_positive
 from drobench.objective.ambiguity_sets import AmbiguitySet, Chi2Ball, CVaR, KLBall
 from drobench.objective.forms import FiniteSum, RobustRisk
+from drobench.objective.group_adversary import GroupAdversary
 from drobench.objective.losses import LinearMarginLosses, LinearScoreLosses, LogisticLoss, Losses, smooth_hinge
 from drobench.objective.oracle import ReferenceOracle
 from drobench.objective.regularizers import ElasticNet, Regularizer, Zero
@@ -38,6 +40,8 @@ _EQUAL = 1e-5
 # Beyond this many exponential cones the conic solver becomes slow and then fails.
 _MOST_CONIC_SAMPLES = 2000
 _WIDTHS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
+_GROUP_WIDTHS = (1e-1, 1e-2, 1e-3)
+_GROUP_ROUNDS = 6
 _ORDERS: dict[str, Any] = {"l1": 1, "l2": 2, "linf": "inf"}
 
 
@@ -81,6 +85,11 @@ class ExactConvex(Solver[ExactConvexState]):
         elif isinstance(form, RobustRisk) and (level := _tail_level(form.ambiguity, form.losses.samples)) is not None:
             solve = _solve_tail if form.losses.samples <= _MOST_CONIC_SAMPLES else _solve_tail_smoothly
             point, dual = solve(form, level, self.config)
+        elif isinstance(form, RobustRisk) and isinstance(form.ambiguity, GroupAdversary) and form.ambiguity.worst_only:
+            if form.losses.samples <= _MOST_CONIC_SAMPLES and _has_cones(form.losses):
+                point, dual = _solve_worst_group(form, form.ambiguity, self.config)
+            else:
+                point, dual = _solve_worst_group_smoothly(form, form.ambiguity, state.point, self.config)
         else:
             # Where all losses are equal, as at the origin, a ball has a kink: start from plain training instead.
             plain = FiniteSum(form.losses, form.regularizer)
@@ -204,6 +213,53 @@ def _solve_tail(form: RobustRisk, level: float, config: ExactConvexConfig) -> tu
     return _cleaned(point.value, l1, losses.origin()), weights
 
 
+def _solve_worst_group(form: RobustRisk, ambiguity: GroupAdversary, config: ExactConvexConfig) -> tuple[Tensor, Tensor]:
+    """Solve `min t + r` with all group means at most `t`; the multipliers of the groups are the adversary's weights."""
+    import cvxpy as cp  # noqa: PLC0415
+    from scipy.sparse import csr_matrix  # noqa: PLC0415
+
+    losses = form.losses
+    point, largest = cp.Variable(losses.dimension), cp.Variable()
+    values, conditions = _conic_losses(losses, point)
+    rows = np.arange(losses.samples)
+    sizes, groups = ambiguity.sizes.cpu().numpy(), ambiguity.groups.cpu().numpy()
+    averages = csr_matrix((1.0 / sizes[groups], (groups, rows)), shape=(sizes.size, losses.samples))
+    below = averages @ values <= largest
+    l1, l2 = _weights(form.regularizer)
+    objective = largest + l1 * cp.norm1(point) + 0.5 * l2 * cp.sum_squares(point)
+    _solve(cp.Problem(cp.Minimize(objective), [below, *conditions]), config)
+    weights = torch.from_numpy(np.asarray(below.dual_value).reshape(-1)).to(losses.origin())
+    return _cleaned(point.value, l1, losses.origin()), ambiguity.spread(weights)
+
+
+def _solve_worst_group_smoothly(
+    form: RobustRisk, ambiguity: GroupAdversary, start: Tensor, config: ExactConvexConfig
+) -> tuple[Tensor, Tensor]:
+    """Solve the same by the exponential method of multipliers (Tseng and Bertsekas 1993).
+
+    Each round minimises `s ln sum q_g exp(L_g / s) + r` for the weights `q` and the width `s` of the round, and the
+    weights that are optimal there are the next `q`. With the right weights every width gives the exact solution, so
+    that widths need not become so small that the objective is badly conditioned.
+    """
+    losses = form.losses
+    l1, l2 = _weights(form.regularizer)
+    point = _solve_smooth(FiniteSum(losses, form.regularizer), start, replace(config, iterations=_WARM_ITERATIONS))
+    weights = point.new_full((ambiguity.count,), 1.0 / ambiguity.count)
+    for width in (*_GROUP_WIDTHS, *[_GROUP_WIDTHS[-1]] * _GROUP_ROUNDS):
+        logarithms = weights.log()
+
+        def smooth(at: Tensor, width: float = width, logarithms: Tensor = logarithms) -> tuple[Tensor, Tensor]:
+            values, pullback = losses.linearize(at[None], slice(None))
+            exponents = logarithms + ambiguity.means(values[0]) / width
+            by_sample = ambiguity.spread(torch.softmax(exponents, dim=0))
+            value = width * torch.logsumexp(exponents, dim=0) + 0.5 * l2 * at.square().sum()
+            return value, pullback(by_sample[None, None])[0, 0] + l2 * at
+
+        point = _quasi_newton(smooth, point, l1, losses.dimension, config)
+        weights = torch.softmax(logarithms + ambiguity.means(losses.values(point)) / width, dim=0)
+    return point, ambiguity.spread(weights)
+
+
 def _at_kink(form: RobustRisk, point: Tensor) -> bool:
     """Return whether a ball's solution is where all losses are equal: there the point does not determine the reply."""
     losses = form.losses.values(point)
@@ -235,6 +291,12 @@ def _solve_ball(form: RobustRisk, config: ExactConvexConfig) -> tuple[Tensor, Te
     objective += l1 * cp.norm1(point) + 0.5 * l2 * cp.sum_squares(point)
     _solve(cp.Problem(cp.Minimize(objective), [above, *conditions]), config)
     return _cleaned(point.value, l1, losses.origin()), torch.from_numpy(above.dual_value).to(losses.origin())
+
+
+def _has_cones(losses: Losses) -> bool:
+    """Return whether `_conic_losses` knows these losses."""
+    margins = isinstance(losses, LinearMarginLosses) and isinstance(losses.loss, LogisticLoss)
+    return margins or isinstance(losses, LinearScoreLosses)
 
 
 def _conic_losses(losses: Losses, point: Any) -> tuple[Any, list[Any]]:

@@ -18,7 +18,11 @@ def pooled_operator(oracle: MinMaxOracle, communicator: Communicator, joint: Ten
 
     What does not depend on rows is in every part; the shares, which add up to one, make it count once.
     """
-    estimate = oracle.operator(joint, rows)
+    return pooled(oracle.operator(joint, rows), rows, communicator)
+
+
+def pooled(estimate: Tensor, rows: Rows, communicator: Communicator) -> Tensor:
+    """Return the estimate from the rows of all processes, for this process's estimate from its part of them."""
     if communicator.world_size == 1:
         return estimate
     return communicator.total([estimate * rows.sample_share])[0]
