@@ -1,7 +1,8 @@
 """The optimal value of a problem instance, certified or not given at all.
 
 A reference solver runs off the clock on the original problem. Its value is accepted only if the gap to a lower bound,
-which is recomputed here from the point (and the adversary's reply) it returned, is small. Accepted values are cached by
+which is recomputed here from the point (and the adversary's reply or the multipliers) it returned, is small, and if
+that point is feasible: the objective of an infeasible one may lie below the optimum. Accepted values are cached by
 content: a sweep solves each instance once.
 """
 
@@ -13,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from drobench.objective.forms import RobustRisk, Scored
+from drobench.objective.forms import Constrained, RobustRisk, Scored
 from drobench.objective.oracle import build_oracle
 from drobench.problem.problem import Problem
 from drobench.reformulation.certificates import lower_bound
@@ -38,6 +39,8 @@ def find_optimum(problem: Problem, instance: dict[str, Any], catalogue: Catalogu
     convex = _convex_minorant(problem.form)
     if convex is None:
         return Reference(None, "the problem is not convex")
+    if isinstance(convex, Constrained) and not convex.constraints.exact:
+        return Reference(None, "the constraints are scored by rates, of which convex surrogates are only bounds")
     solvers = [found for found in catalogue.solvers.values() if found.entry.exact]
     versions = [[found.distribution, found.version, found.entry.name] for found in solvers]
     file = cache / f"{run_id({'instance': instance, 'solvers': versions})}.json"
@@ -83,12 +86,25 @@ def _solve(form: Scored, convex: Scored, start: Tensor, found: Registered[Solver
             # Scored on the original: where a minorant was solved, this is what shows whether the two touch.
             value = float(form.value(point))
             below = lower_bound(convex, point, getattr(state, "dual", None))
+            violation = _largest_violation(form, point)
     except Exception as error:  # a reference that fails leaves the optimum unknown, not the run undone
         return Reference(None, f"{type(error).__name__}: {error}")
     if below is None:
         return Reference(None, "no lower bound is known for a problem of this kind without problem.l2 > 0")
+    if not violation <= 0.0:
+        return Reference(None, f"the point found violates a constraint by {violation:.3g}")
     gap = value - below
     if not gap <= RELATIVE_TOLERANCE * max(abs(value), 1e-12):
         return Reference(None, f"the value {value:.9g} is certified only to {gap:.3g}")
     certificate = {"kind": "duality gap", "lower_bound": below, "gap": gap, "relative_tolerance": RELATIVE_TOLERANCE}
     return Reference(Optimum(value=value, method=found.entry.name, certificate=certificate))
+
+
+def _largest_violation(form: Scored, point: Tensor) -> float:
+    """Return how far `point` is from satisfying the worst constraint, negative or zero where it does."""
+    if not isinstance(form, Constrained):
+        return 0.0
+    values = [form.constraints.rates(point[None], slice(None))[0]]
+    if form.constraints.cheap_count:
+        values.append(form.constraints.cheap(point[None])[0][0])
+    return float(torch.cat([*values, point.new_full((1,), -torch.inf)]).max())

@@ -236,6 +236,7 @@ def test_a_relaxation_is_no_reference(optimum_of, catalogue):
 
 
 def test_without_any_reference_solver_the_reason_says_so(optimum_of, catalogue):
-    found = optimum_of(using=with_solver(catalogue, "exact_convex", exact=False))
+    without = with_solver(with_solver(catalogue, "exact_convex", exact=False), "exact_constrained", exact=False)
+    found = optimum_of(using=without)
     assert found.optimum is None
     assert "no exact reference solver" in found.reason

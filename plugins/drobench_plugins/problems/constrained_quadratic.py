@@ -1,19 +1,31 @@
 """A strongly convex quadratic under many linear constraints, with everything known: optimum, multipliers, constants.
 
-    min  mean_i (mu / 2) |x - t_i|^2    subject to    <a_k, x> <= b_k,  k = 1..M
+    min  mean_i (1 / 2) (x - t_i)^T H (x - t_i)    subject to    <a_k, x> <= b_k,  k = 1..M
 
-The instance is built backwards from its solution. With unit normals `a_k`, a point `x*`, multipliers `l_k > 0` on the
-active constraints and none on the others,
+with a diagonal `H` between `mu` and `mu condition`. The instance is built backwards from its solution. With unit
+normals `a_k`, a point `x*`, multipliers `l_k > 0` on the active constraints and none on the others,
 
-    b_k = <a_k, x*> + slack_k,  slack_k = 0 on active k;      mean t = c = x* + (1 / mu) sum_k l_k a_k
+    b_k = <a_k, x*> + slack_k,  slack_k = 0 on active k;      mean t = c = x* + H^-1 sum_k l_k a_k
 
-is stationary, `mu (x* - c) + sum_k l_k a_k = 0`, which for a convex problem proves `x*` optimal. All normals are within
-a cone around one direction `v`: `<a_k, v> >= rho` for all `k`, so that no convex combination of them is shorter than
-`rho`, and a point with largest violation `s` is at most `s / rho` away from the feasible set.
+is stationary, `H (x* - c) + sum_k l_k a_k = 0`, which for a convex problem proves `x*` optimal. The multipliers are the
+only ones while the active normals are linearly independent, as draws of no more than `d` of them are. With
+`condition=1` the objective is a distance, and the projection of its minimiser `c` is `x*`: a method that ignores the
+constraints and projects once is then right by luck. Any larger condition ends this.
+
+Two constants bound what a projection costs. All normals are within a cone around one direction `v`: `<a_k, v> >= rho`
+for all `k`, so that no convex combination of them is shorter than `rho`, and a point with largest violation `s` is at
+most `s / rho` away from the feasible set: `x - (s / rho) v` is in it. The best `v` points to the shortest vector of the
+convex hull of the normals, whose length is `rho`. And on the ball around `x*` whose radius is the distance of the
+start, the gradient `H (x - c)` is no longer than
+
+    G = |H (x* - c)| + mu condition |x_0 - x*|
+
+That ball holds start and solution, all points between, and with every point its projection, since `x*` is its own and
+projections do not move apart. An iterate on its way may leave it.
 
 Of the dataset only shape, spread and seed are used. Its columns are the dimension (and one more for an intercept), its
 training rows `z_i`, scaled to a mean squared norm of one around their mean, make the noise:
-`t_i = c + (noise / mu) (z_i - mean z)`, so that `noise` is that of the gradient of a single row. Its seed draws the
+`t_i = c + noise H^-1 (z_i - mean z)`, so that `noise` is that of the gradient of a single row. Its seed draws the
 instance. Labels play no part, and there is nothing to predict.
 """
 
@@ -45,7 +57,9 @@ class ConstrainedQuadraticConfig:
     active: int = 5
     """How many of them hold with equality at the optimum."""
     curvature: float = 1.0
-    """mu."""
+    """mu, the least curvature of the objective."""
+    condition: float = 1.0
+    """Ratio of its largest curvature to the least; with 1 projecting the unconstrained minimiser gives the optimum."""
     noise: float = 0.5
     """Root mean square of the difference between the gradient of one row and that of all."""
     multiplier: float = 0.2
@@ -56,8 +70,13 @@ class ConstrainedQuadraticConfig:
     """Largest violation that still counts as feasible."""
 
     def __post_init__(self) -> None:
-        require_positive(self, "constraints", "curvature", "multiplier", "width")
+        require_positive(self, "constraints", "curvature", "condition", "multiplier", "width")
         require_non_negative(self, "active", "noise", "tolerance")
+        if not self.condition >= 1.0:
+            raise SettingError(
+                f"ConstrainedQuadraticConfig.condition must be at least 1; found {self.condition}. "
+                "Change `problem.condition=`."
+            )
         if self.active > self.constraints:
             raise SettingError(
                 f"ConstrainedQuadraticConfig.active must be at most the number of constraints, {self.constraints}; "
@@ -66,13 +85,13 @@ class ConstrainedQuadraticConfig:
 
 
 class SquaredDistances(Losses):
-    """`f_i(x) = (mu / 2) |x - t_i|^2`."""
+    """`f_i(x) = (1 / 2) (x - t_i)^T H (x - t_i)` with the diagonal `H` of the curvatures."""
 
     convex = True
 
-    def __init__(self, targets: Tensor, curvature: float) -> None:
-        self.targets = targets
-        self.curvature = curvature
+    def __init__(self, targets: Tensor, curvatures: Tensor) -> None:
+        self.targets, self.curvatures = targets, curvatures
+        self.strong_convexity = float(curvatures.min())
         self.samples, self.dimension = targets.shape
 
     def origin(self) -> Tensor:
@@ -80,14 +99,15 @@ class SquaredDistances(Losses):
 
     def linearize(self, points: Tensor, index: Index) -> tuple[Tensor, Pullback]:
         offsets = points[:, None, :] - self.targets[index]
-        values = 0.5 * self.curvature * offsets.square().sum(dim=-1)
-        return values, lambda cotangents: self.curvature * (cotangents @ offsets)
+        values = 0.5 * (offsets.square() @ self.curvatures)
+        return values, lambda cotangents: (cotangents @ offsets) * self.curvatures
 
 
 class HalfSpaces(Constraints):
     """`<a_k, x> <= b_k`: surrogates and rates are the same numbers."""
 
     convex = True
+    exact = True
     projectable = True
 
     def __init__(self, normals: Tensor, bounds: Tensor) -> None:
@@ -111,8 +131,14 @@ class ConstrainedQuadratic(Problem):
 
     Attributes:
         solution: The optimum `x*`.
+        optimal_value: The objective there.
         multipliers: `l_k`, one for each constraint.
-        rho: What bounds the distance to the feasible set by the largest violation.
+        curvature: `mu`, the strong convexity of the objective.
+        smoothness: `mu condition`.
+        centre: `c`, where the objective alone is smallest.
+        rho: Length of the shortest vector of the convex hull of all normals, to rounding and never above it.
+        radius: Distance of the start from the optimum: that of the ball on which `lipschitz` holds.
+        lipschitz: `G`, the slope of the objective on the ball around the optimum that the start is on.
     """
 
     form: Constrained
@@ -147,15 +173,21 @@ class ConstrainedQuadratic(Problem):
         active = torch.arange(config.constraints) < config.active
         multipliers = torch.where(active, config.multiplier * 2.0 * draw.uniform(config.constraints), 0.0)
         bounds = normals @ solution + torch.where(active, 0.0, 0.1 + draw.uniform(config.constraints))
-        centre = solution + multipliers @ normals / config.curvature
-        targets = centre.to(rows) + config.noise / config.curvature * offsets
-        self.rho = float((normals @ axis).min())
-        self.solution, self.multipliers = solution.to(rows), multipliers.to(rows)
+        ends = math.log10(config.curvature), math.log10(config.curvature * config.condition)
+        curvatures = torch.logspace(*ends, size, dtype=torch.float64)
+        centre = solution + multipliers @ normals / curvatures
+        targets = centre.to(rows) + config.noise * offsets / curvatures.to(rows)
+        self.rho = _shortest_in_hull(normals)
+        self.curvature, self.smoothness = config.curvature, config.curvature * config.condition
+        self.solution, self.multipliers, self.centre = (part.to(rows) for part in (solution, multipliers, centre))
+        self.radius = float(solution.norm())
+        self.lipschitz = float((multipliers @ normals).norm()) + self.smoothness * self.radius
         constraints = HalfSpaces(normals.to(rows), bounds.to(rows))
         # From the sum of the multipliers on the penalty is exact; twice that leaves the solution a margin.
         penalty = 2.0 * float(multipliers.sum()) or 1.0
-        objective = FiniteSum(SquaredDistances(targets, config.curvature), Zero())
+        objective = FiniteSum(SquaredDistances(targets, curvatures.to(rows)), Zero())
         self.form = Constrained(objective, constraints, penalty)
+        self.optimal_value = float(self.form.value(self.solution))
 
     def start(self, generator: torch.Generator) -> Tensor:
         """Return the origin."""
@@ -170,6 +202,16 @@ class ConstrainedQuadratic(Problem):
         p95, p99 = torch.quantile(violations, violations.new_tensor([0.95, 0.99])).tolist()
         distance = float((point - self.solution.to(point)).norm())
         return SplitScore(None, float(violations.max()), p95, p99, {"distance_to_optimum": distance})
+
+
+def _shortest_in_hull(normals: Tensor) -> float:
+    """Return the length of the shortest vector of the convex hull of unit vectors within an open half-space.
+
+    It is the largest `rho` with `<a_k, v> >= rho` for all `k` and some unit `v`, and `v / rho` is the shortest `z` with
+    `<a_k, z> >= 1`. Measured along the `v` that was found, so that rounding there cannot make it too large.
+    """
+    nearest = project_euclidean(HalfSpaces(-normals, -torch.ones_like(normals[:, 0])), torch.zeros_like(normals[0]))
+    return float((normals @ (nearest / nearest.norm())).min())
 
 
 class _Draws:

@@ -99,10 +99,71 @@ class TestInstance:
     def test_settings(self):
         with pytest.raises(SettingError, match=r"active must be at most the number of constraints, 3; found 4"):
             ConstrainedQuadraticConfig(constraints=3, active=4)
+        with pytest.raises(SettingError, match=r"condition must be at least 1; found 0.5"):
+            ConstrainedQuadraticConfig(condition=0.5)
         with pytest.raises(SettingError, match="needs model=linear"):
             ConstrainedQuadratic(ConstrainedQuadraticConfig(), dataset(), ModelConfig(name="mlp", hidden=[3]))
         (entry,) = entries()
         assert entry.name == "constrained_quadratic"
+
+
+class TestConstants:
+    @pytest.mark.parametrize("condition", [1.0, 25.0])
+    @pytest.mark.parametrize("seed", range(2))
+    def test_optimum_and_multipliers_are_those_of_a_conic_solver(self, seed, condition):
+        problem = build(seed, curvature=0.5, condition=condition)
+        targets, normals, bounds = parts(problem)
+        curvatures = np.geomspace(0.5, 0.5 * condition, 5)
+        x = cp.Variable(5)
+        conditions = normals @ x <= bounds
+        # The mean over the rows is this quadratic about their mean, and what does not depend on x.
+        spread = 0.5 * np.mean((targets - targets.mean(axis=0)) ** 2 @ curvatures)
+        objective = 0.5 * cp.sum_squares(cp.multiply(np.sqrt(curvatures), x - targets.mean(axis=0))) + spread
+        program = cp.Problem(cp.Minimize(objective), [conditions])
+        program.solve(solver=cp.CLARABEL, tol_gap_abs=1e-11, tol_gap_rel=1e-11, tol_feas=1e-11)
+        assert problem.optimal_value == pytest.approx(program.value, abs=1e-9)
+        np.testing.assert_allclose(problem.solution.numpy(), x.value, rtol=0, atol=1e-5)
+        np.testing.assert_allclose(problem.multipliers.numpy(), conditions.dual_value, rtol=0, atol=1e-5)
+        np.testing.assert_allclose(problem.centre.numpy(), targets.mean(axis=0), rtol=0, atol=1e-12)
+
+    @pytest.mark.parametrize("count", [4, 30, 400])
+    @pytest.mark.parametrize("seed", range(2))
+    def test_rho_is_the_shortest_vector_of_the_hull_of_the_normals(self, seed, count):
+        problem = build(seed, constraints=count)
+        weights = cp.Variable(count, nonneg=True)
+        shortest = cp.norm2(parts(problem)[1].T @ weights)
+        cp.Problem(cp.Minimize(shortest), [cp.sum(weights) == 1]).solve(solver=cp.CLARABEL)
+        assert problem.rho <= shortest.value + 1e-8
+        assert problem.rho == pytest.approx(shortest.value, rel=1e-6)
+
+    @pytest.mark.parametrize("condition", [1.0, 25.0])
+    def test_curvature_and_slope_bound_the_objective_on_the_ball_around_the_optimum(self, condition):
+        problem = build(3, curvature=2.0, condition=condition)
+        form, generator = problem.form, torch.Generator().manual_seed(0)
+        start = problem.start(generator)
+        assert problem.radius == pytest.approx(float((start - problem.solution).norm()), rel=1e-12)
+        for _ in range(60):
+            directions = torch.randn(2, 5, generator=generator, dtype=torch.float64)
+            x, y = problem.solution + problem.radius * directions / directions.norm(dim=1, keepdim=True)
+            nearest = form.constraints.project(x)
+            assert float((nearest - problem.solution).norm()) <= problem.radius + 1e-8
+            assert float((form.value(x) - form.value(y)).abs() / (x - y).norm()) <= problem.lipschitz
+            slope, growth = form.smooth_gradient(y), form.value(x) - form.value(y)
+            squared = float((x - y).square().sum())
+            rest = float(growth - slope.dot(x - y))
+            assert 0.5 * problem.curvature * squared - 1e-9 <= rest <= 0.5 * problem.smoothness * squared + 1e-9
+        # Straight away from the minimiser a distance is steepest, and the bound is attained.
+        away = problem.solution - problem.centre
+        steepest = form.smooth_gradient(problem.solution + problem.radius * away / away.norm()).norm()
+        assert float(steepest) <= problem.lipschitz * (1 + 1e-12)
+        assert condition > 1.0 or float(steepest) == pytest.approx(problem.lipschitz, rel=1e-12)
+
+    def test_the_projected_minimiser_is_the_optimum_only_without_a_condition(self):
+        for condition, lucky in ((1.0, True), (25.0, False)):
+            problem = build(0, condition=condition)
+            lost = float(problem.form.value(problem.form.constraints.project(problem.centre))) - problem.optimal_value
+            assert (lost < 1e-9) == lucky
+            assert lost > -1e-9
 
 
 class TestProjection:
