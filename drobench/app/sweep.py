@@ -1,7 +1,8 @@
 """Sweeps: many cells from one file, finished ones skipped, each in a process of its own.
 
 A sweep file has a `title`, a `description`, common `overrides`, a `grid` of values per key, and optionally a list of
-`parts` with further `overrides` and `grid`s, whose cells are joined. With `include` it consists of the cells of other
+`parts` with further `overrides` and `grid`s, whose cells are joined. A value of a grid that is a mapping sets several
+keys together, and the grid's key is then only a name for them. With `include` it consists of the cells of other
 sweeps, to which its own overrides are added. A cell that fails, hangs or dies costs no other
 cell anything.
 """
@@ -120,7 +121,7 @@ def load_sweep(path: Path) -> Sweep:
         _check_keys(path, part, _PART_KEYS)
         grid = {**_grid(path, content), **_grid(path, part)}
         for combination in itertools.product(*grid.values()):
-            chosen = [f"{key}={as_override(value)}" for key, value in zip(grid, combination, strict=True)]
+            chosen = [word for key, value in zip(grid, combination, strict=True) for word in _chosen(key, value)]
             words = [*common, *_overrides(path, part), *chosen]
             cells.append(_groups_first(words))
     return Sweep(str(content.get("title", path.stem)), str(content.get("description", "")), cells, timeout, path.stem)
@@ -170,6 +171,12 @@ def _grid(path: Path, content: dict[str, Any]) -> dict[str, list[Any]]:
         if not isinstance(values, list) or not values:
             raise DrobenchError(f"Sweep file {path}: grid key {key!r} must list its values; found {values!r}.")
     return grid
+
+
+def _chosen(key: str, value: Any) -> list[str]:
+    """Return the overrides that one value of a grid stands for."""
+    settings = value if isinstance(value, dict) else {key: value}
+    return [f"{name}={as_override(setting)}" for name, setting in settings.items()]
 
 
 def _check_keys(path: Path, content: dict[str, Any], allowed: set[str]) -> None:

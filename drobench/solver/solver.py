@@ -31,7 +31,7 @@ class Solver(ABC, Generic[State]):
 
     @abstractmethod
     def step(self, state: State, oracle: Any, communicator: Communicator) -> State:
-        """Return the state after one step."""
+        """Return the state after one step; the very state that came in says that the method has come to its end."""
 
     @abstractmethod
     def solution(self, state: State) -> Tensor:

@@ -14,7 +14,7 @@ MOST_ROWS, FEWEST_ROWS, SHARE = 500, 50, 20
 _MOST_ITERATIONS = 12
 _SMALLEST_REST = 1e-3
 # Central error balance of a one-sided difference: the square root of the unit roundoff, times a margin.
-_DIFFERENCE = {torch.float64: 1e-6, torch.float32: 1e-3}
+DIFFERENCE = {torch.float64: 1e-6, torch.float32: 1e-3}
 
 
 def largest_curvature(oracle: CompositeOracle, communicator: Communicator, point: Tensor) -> float:
@@ -23,9 +23,9 @@ def largest_curvature(oracle: CompositeOracle, communicator: Communicator, point
     Hessian-vector products are differences of gradients on one draw of at most 500 rows, counted and timed like all
     other work; the pooled gradients make the result the same on every process.
     """
-    rows = oracle.draw(_rows(oracle.samples), _rows(oracle.constraints))
+    rows = oracle.draw(*rows_for_curvature(oracle))
     base = _gradient(oracle, communicator, point, rows)
-    difference = _DIFFERENCE[point.dtype] * (1.0 + float(point.norm()))
+    difference = DIFFERENCE[point.dtype] * (1.0 + float(point.norm()))
     noise = oracle.generator.standard_normal(point.numel())
     vector = torch.from_numpy(noise).to(point)
     basis = [vector / vector.norm()]
@@ -51,6 +51,11 @@ def largest_curvature(oracle: CompositeOracle, communicator: Communicator, point
         f"The curvature of the objective at the start is {curvature}, so no step size can be derived from it: "
         "set `solver.step_size` yourself."
     )
+
+
+def rows_for_curvature(oracle: CompositeOracle) -> tuple[int, int]:
+    """Return how many samples and constraints to look at for a constant of the problem."""
+    return _rows(oracle.samples), _rows(oracle.constraints)
 
 
 def _rows(population: int) -> int:

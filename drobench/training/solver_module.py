@@ -76,6 +76,7 @@ class SolverModule(pl.LightningModule):
         self.evaluations_due = 1
         self.lost_in_a_row = 0
         self.calls_seen = -1
+        self.ended = False
         self.curve: list[dict[str, Any]] = []
         self.best: Scores | None = None
         self.best_point: Tensor | None = None
@@ -144,7 +145,10 @@ class SolverModule(pl.LightningModule):
         with self.clock.timing("solver"):
             deadline = time.perf_counter() + self._chunk_seconds()
             while True:
-                state = solver.step(state, oracle, communicator)
+                before, state = state, solver.step(state, oracle, communicator)
+                if state is before:
+                    self.ended = True
+                    break
                 steps += 1
                 if steps >= last_step:
                     break
@@ -190,7 +194,7 @@ class SolverModule(pl.LightningModule):
 
     def _look(self, point: Tensor, progress: Progress) -> None:
         """Evaluate if it is time to, and end the run if there is a reason to."""
-        verdict = self.budget.spent(progress) or self._idle(progress)
+        verdict = self.budget.spent(progress) or self._over(progress)
         evaluation = self.task.evaluation
         due = progress.passes >= self.evaluations_due * evaluation.every_passes
         if evaluation.every_seconds is not None:
@@ -204,8 +208,10 @@ class SolverModule(pl.LightningModule):
         elif self._stage_is_over(progress):
             self._next_stage(point)
 
-    def _idle(self, progress: Progress) -> Verdict | None:
-        """Return a verdict if a whole chunk asked for nothing, and no limit would ever end that."""
+    def _over(self, progress: Progress) -> Verdict | None:
+        """Return a verdict if the method is at its end, or asks for nothing more and no limit would end that."""
+        if self.ended and self.stage == len(self.task.build_oracles) - 1:
+            return Verdict(Status.BUDGET_SPENT, "the method has come to its end")
         idle = self.steps > 1 and progress.oracle_calls == self.calls_seen
         self.calls_seen = progress.oracle_calls
         if idle and self.task.budget.steps is None and self.task.budget.seconds is None:
@@ -216,7 +222,8 @@ class SolverModule(pl.LightningModule):
         last = self.stage == len(self.task.build_oracles) - 1
         stages = self.stage + 1
         return not last and (
-            progress.passes >= stages * self.task.stage_passes
+            self.ended
+            or progress.passes >= stages * self.task.stage_passes
             or progress.seconds >= stages * self.task.stage_seconds
             or progress.steps >= stages * self.task.stage_steps
         )
@@ -225,6 +232,7 @@ class SolverModule(pl.LightningModule):
         """Go on with the next, sharper form of the problem; counters and generator go along."""
         reached = self.oracle.state_dict()
         self.stage += 1
+        self.ended = False
         self.oracle = self._build_oracle()
         self.oracle.load_state_dict(reached)
         with self.clock.timing("solver"):

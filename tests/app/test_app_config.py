@@ -33,6 +33,12 @@ def test_every_file_of_a_group_composes(configure, group, name):
         assert getattr(config, group).name == name
 
 
+@pytest.mark.parametrize("name", load_catalogue().solvers)
+def test_every_solver_is_built_from_the_configuration_of_a_run(configure, catalogue, name):
+    # Which has the solver's name in it, unlike the plain settings.
+    assert catalogue.solver(name).entry.factory(configure(f"solver={name}", base=()).solver) is not None
+
+
 @pytest.mark.parametrize(("group", "name"), plugin_choices())
 def test_every_plugin_composes(configure, group, name):
     chosen = getattr(configure(f"{group}={name}", base=()), group)

@@ -61,6 +61,17 @@ def test_a_mistake_in_a_sweep_file_is_named_with_the_file(sweep_file, text, ment
     assert str(file) in str(refusal.value)
 
 
+def test_a_mapping_in_a_grid_sets_several_keys_together(sweep_file):
+    text = "grid: {seed: [0, 1], method: [{solver: gcivr, solver.step_scale: 2.0}, {solver: scgd}, {}]}"
+    cells = load_sweep(sweep_file(text, head="overrides: [solver.batch=8]\n")).cells
+    assert len(cells) == 6
+    assert [sorted(cell) for cell in (cells[0], cells[4], cells[5])] == [
+        ["seed=0", "solver.batch=8", "solver.step_scale=2.0", "solver=gcivr"],
+        ["seed=1", "solver.batch=8", "solver=scgd"],
+        ["seed=1", "solver.batch=8"],
+    ]
+
+
 @pytest.mark.parametrize("text", ["grid: [", "a: b: c", "\tgrid: 1"])
 def test_a_file_that_is_no_yaml_is_refused_with_the_place(sweep_file, text):
     file = sweep_file(text, head="")

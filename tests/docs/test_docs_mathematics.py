@@ -27,7 +27,9 @@ from drobench.reformulation.routes import find_route
 from drobench.reformulation.wasserstein import WassersteinToComposite, literal_form, restore
 from drobench.solver import SingleProcess
 from drobench.solver.estimators import advance, direction, refresh
+from drobench.solver.smoothness import measure_smoothness
 from drobench.solver.step_sizes import largest_curvature
+from drobench_plugins.datasets.synthetic import SyntheticConfig, load_synthetic_dataset
 from drobench_plugins.solvers.exact_convex import ExactConvex, ExactConvexConfig
 from drobench_plugins.solvers.gcivr import Gcivr, GcivrConfig, GcivrState
 
@@ -334,6 +336,18 @@ def test_e8_the_printed_step_violates_its_own_lemma():
             ratios.append(printed / best)
     assert max(ratios) == pytest.approx(4.0 / 3.0, abs=1e-4)
     assert quotes(erratum(8), "-3", "4/3")
+
+
+def test_the_step_of_the_theorem_is_far_below_one_over_the_curvature():
+    rows = load_synthetic_dataset(SyntheticConfig()).train
+    losses = LinearMarginLosses(rows.features, 2.0 * rows.labels - 1.0, LogisticLoss())
+    oracle = oracle_of(RobustRisk(losses, KLPenalty(1.0), ElasticNet(l2=1e-3)))
+    start = torch.zeros(10, dtype=torch.float64)
+    bound = measure_smoothness(oracle, ALONE, start).largest_step
+    practice = 1.0 / largest_curvature(oracle, ALONE, start)
+    assert round(practice / bound, -1) == 70.0
+    text = paragraph("test_the_step_of_the_theorem_is_far_below_one_over_the_curvature")
+    assert quotes(text, "10000", f"{bound:.3f}", f"{practice:.1f}", "seventy")
 
 
 def test_e9_refreshes_must_see_all_rows():

@@ -15,7 +15,7 @@ the others improve on. Reconstructed from its published structure; `2 / (mu (t +
 `delay = 2`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from drobench.errors import require_positive
 from drobench.objective.forms import Constrained
@@ -40,7 +40,9 @@ class FullTouch(OneProjectionSgd):
     """See the module's text."""
 
     def __init__(self, config: FullTouchConfig) -> None:
-        super().__init__(OneProjectionSgdConfig(**vars(config), gamma=0.0))
+        # The configuration of a run has its name beside the settings.
+        settings = {field.name: getattr(config, field.name) for field in fields(FullTouchConfig)}
+        super().__init__(OneProjectionSgdConfig(**settings, gamma=0.0))
 
 
 def entry() -> SolverEntry:

@@ -10,6 +10,13 @@ gradient, reset on a large batch at the start of every epoch, and one proximal s
 State: the point and the previous point, the estimates (p + p d + d numbers), position in the epoch, step size, and the
 last accepted snapshot. Cost of an epoch: B + 2 S (tau - 1) oracle calls.
 
+Recipes of the theorems, all off by default; complete ones are the experiments `theorem_*`.
+    - Strong convexity: `schedule=square_root` and `restarts` stages of T = max(1, ceil(5 / (sqrt(m) mu eta))) epochs
+      each, a stage from the output of the one before. With `output=last` that is one long run of K T epochs.
+    - No convexity: `schedule=adaptive`, `output=random`.
+    - `step_rule=theorem`: eta = 1 / (L_Phi + sqrt(L_Phi^2 + 3 G_0)) with the constants at the start; see
+      `drobench.solver.smoothness`.
+
 Reference: Haddadpour, Kamani, Mahdavi, Karbasi, "Learning Distributionally Robust Models at Scale via Composite
 Optimization", ICLR 2022, Algorithm 1; after Zhang and Xiao's CIVR (2019).
 
@@ -34,6 +41,7 @@ from drobench.objective.oracle import CompositeOracle
 from drobench.registry import SolverEntry
 from drobench.solver import Communicator, Solver
 from drobench.solver.estimators import Draw, Estimates, advance, descend, refresh
+from drobench.solver.smoothness import measure_smoothness
 from drobench.solver.step_sizes import largest_curvature
 
 # Per accepted epoch, how much the memory of a failed step size fades.
@@ -45,10 +53,20 @@ class GcivrConfig:
     """Hyperparameters of GCIVR; `null` means the rule described at each."""
 
     schedule: str = "constant"
-    """`constant`: tau, S and B fixed. `adaptive`: q_t = min(growth t + initial, sqrt(m)), tau = S = q_t, B = q_t^2."""
+    """`constant`: tau, S and B as set below. `square_root`: tau = S = sqrt(m), B = m. `adaptive`: q_t = min(growth t +
+    initial, sqrt(m)), tau = S = q_t, B = q_t^2."""
     step_size: float | None = None
-    """eta; null: `step_scale / L` with L by power iteration at the start."""
+    """eta; null: by `step_rule`."""
+    step_rule: str = "curvature"
+    """`curvature`: 1 / L with the largest curvature L at the start. `theorem`: what the descent lemma allows."""
     step_scale: float = 1.0
+    """Factor of what `step_rule` gives."""
+    restarts: int | None = None
+    """K, stages of the strongly convex recipe, after which no more data are asked for; null: one stage without end."""
+    stage_epochs: int | None = None
+    """T, epochs of a stage; null: max(1, ceil(5 / (sqrt(m) mu eta)))."""
+    strong_convexity: float | None = None
+    """mu of that rule; null: the regularizer's, such as `problem.l2`."""
     epoch_length: int | None = None
     """tau of the constant schedule; null: 2 sqrt(m)."""
     batch: int | None = None
@@ -72,10 +90,12 @@ class GcivrConfig:
     replacement: bool = False
 
     def __post_init__(self) -> None:
-        require_one_of(self, "schedule", ("constant", "adaptive"))
+        require_one_of(self, "schedule", ("constant", "square_root", "adaptive"))
+        require_one_of(self, "step_rule", ("curvature", "theorem"))
         require_one_of(self, "output", ("last", "random", "best_snapshot"))
         require_positive(self, "step_size", "step_scale", "epoch_length", "batch", "refresh_batch", "initial")
-        require_positive(self, "constraint_batch")
+        require_positive(self, "constraint_batch", "restarts", "stage_epochs", "strong_convexity")
+        self._check_restarts()
         if not 1.0 <= self.recovery < 2.0:
             raise SettingError(f"GcivrConfig.recovery must be in [1, 2); found {self.recovery}. Change `recovery=`.")
         require_non_negative(self, "growth")
@@ -83,6 +103,20 @@ class GcivrConfig:
             raise SettingError(
                 "GcivrConfig.output=best_snapshot compares full objectives, which refresh_batch="
                 f"{self.refresh_batch} never measures. Use refresh_batch=null or another output."
+            )
+
+    def _check_restarts(self) -> None:
+        if self.restarts is None:
+            given = [name for name in ("stage_epochs", "strong_convexity") if getattr(self, name) is not None]
+            if given:
+                raise SettingError(
+                    f"GcivrConfig.{given[0]} is about the stages of `restarts=`, which is not set. Set it, or leave "
+                    f"`{given[0]}=` out."
+                )
+        elif self.schedule == "adaptive":
+            raise SettingError(
+                "GcivrConfig.restarts needs epochs that are all alike; found schedule=adaptive. Use "
+                "schedule=square_root, or leave `restarts=` out."
             )
 
 
@@ -129,6 +163,13 @@ class GcivrState:
     """Up to where the step size may grow back: below one that failed, and slowly forgotten."""
     # At every refresh on all rows.
     accepted: Snapshot | None
+    # Every stage.
+    stage: int
+    """Stages that are over."""
+    stage_epochs: int
+    """T; 0 without restarts."""
+    stage_end: int
+    """The number of epochs at which this stage is over."""
 
 
 class Sizes(NamedTuple):
@@ -154,14 +195,15 @@ class Gcivr(Solver[GcivrState]):
     def init(self, start: Tensor, oracle: CompositeOracle, communicator: Communicator) -> GcivrState:
         step_size = self.config.step_size
         if step_size is None:
-            step_size = self.config.step_scale / largest_curvature(oracle, communicator, start)
+            step_size = self.config.step_scale * self._step_by_rule(start, oracle, communicator)
         first = min(step_size, oracle.largest_step) if self.config.step_size is None else step_size
+        stage_epochs = self._stage_epochs(first, oracle)
         return GcivrState(
             point=start,
             previous=start,
             estimates=None,
             position=0,
-            trail=Trail(0, start, torch.zeros_like(start) if self.config.average else None),
+            trail=self._no_trail(start),
             epoch=0,
             epoch_length=1,
             batch=1,
@@ -170,9 +212,38 @@ class Gcivr(Solver[GcivrState]):
             first_step_size=step_size,
             largest_step_size=step_size,
             accepted=None,
+            stage=0,
+            stage_epochs=stage_epochs,
+            stage_end=stage_epochs,
         )
 
+    def _step_by_rule(self, start: Tensor, oracle: CompositeOracle, communicator: Communicator) -> float:
+        if self.config.step_rule == "curvature":
+            return 1.0 / largest_curvature(oracle, communicator, start)
+        if oracle.constraints:
+            raise SettingError(
+                "solver.step_rule=theorem needs the constants of single samples, and this problem averages over "
+                f"{oracle.constraints} constraints. Use step_rule=curvature or set solver.step_size."
+            )
+        return measure_smoothness(oracle, communicator, start).largest_step
+
+    def _stage_epochs(self, step_size: float, oracle: CompositeOracle) -> int:
+        """Return T, or 0 without restarts."""
+        if self.config.restarts is None or self.config.stage_epochs is not None:
+            return self.config.stage_epochs or 0
+        strength = self.config.strong_convexity or oracle.strong_convexity
+        if strength == 0.0:
+            raise SettingError(
+                "solver.restarts derives the length of a stage from the strong convexity of the objective, and none is "
+                "known of this problem's regularizer. Set problem.l2 above 0, solver.strong_convexity or "
+                "solver.stage_epochs."
+            )
+        root = math.sqrt(max(oracle.samples, oracle.constraints))
+        return max(1, math.ceil(5.0 / (root * strength * step_size)))
+
     def step(self, state: GcivrState, oracle: CompositeOracle, communicator: Communicator) -> GcivrState:
+        if self.config.restarts is not None and state.stage >= self.config.restarts:
+            return self._judge_last_epoch(state, oracle, communicator)
         sound, estimates = False, state.estimates
         if state.position > 0 and estimates is not None:
             rows = self._draw(oracle, communicator, state.batch, state.constraint_batch)
@@ -183,7 +254,7 @@ class Gcivr(Solver[GcivrState]):
         assert estimates is not None
         point = oracle.prox(self._descend(state.point, estimates, oracle, state.step_size), state.step_size)
         # Spelled out: `dataclasses.replace` would be a tenth of a short step.
-        return GcivrState(
+        moved = GcivrState(
             point=point,
             previous=state.point,
             estimates=estimates,
@@ -197,7 +268,29 @@ class Gcivr(Solver[GcivrState]):
             first_step_size=state.first_step_size,
             largest_step_size=state.largest_step_size,
             accepted=state.accepted,
+            stage=state.stage,
+            stage_epochs=state.stage_epochs,
+            stage_end=state.stage_end,
         )
+        return self._end_stage(moved) if state.stage_epochs and moved.position == 0 else moved
+
+    def _judge_last_epoch(self, state: GcivrState, oracle: CompositeOracle, communicator: Communicator) -> GcivrState:
+        """Return the state itself, which ends the run; with the safeguard, after a look at where the last epoch led."""
+        if state.stage > (self.config.restarts or 0) or not self.config.monotone or state.accepted is None:
+            return state
+        return replace(self._begin_epoch(state, oracle, communicator), stage=state.stage + 1)
+
+    def _end_stage(self, state: GcivrState) -> GcivrState:
+        """Start the next stage from the output of this one, if this one is over."""
+        if state.epoch < state.stage_end:
+            return state
+        state = replace(state, stage=state.stage + 1, stage_end=state.epoch + state.stage_epochs)
+        if self.config.output == "last":
+            return state
+        point = self.solution(state)
+        # A random iterate may lie above what the safeguard has accepted, which says nothing about the step size.
+        accepted = state.accepted if self.config.output == "best_snapshot" else None
+        return replace(state, point=point, previous=point, accepted=accepted, trail=self._no_trail(point))
 
     def solution(self, state: GcivrState) -> Tensor:
         if self.config.output == "random":
@@ -267,10 +360,15 @@ class Gcivr(Solver[GcivrState]):
         if self.config.schedule == "constant":
             length = self.config.epoch_length or max(1, math.floor(2.0 * root))
             return Sizes(length, self.config.refresh_batch, None)
+        if self.config.schedule == "square_root":
+            return Sizes(max(1, math.floor(root)), None, max(1, math.floor(root)))
         size = min(self.config.growth * (epoch + 1) + self.config.initial, root)
         # Floors come after squaring, or the refresh batch would never reach the full set.
         refresh_batch = None if size >= root else max(1, math.floor(size * size))
         return Sizes(max(1, math.floor(size)), refresh_batch, max(1, math.floor(size)))
+
+    def _no_trail(self, point: Tensor) -> Trail:
+        return Trail(0, point, torch.zeros_like(point) if self.config.average else None)
 
     def _extend(self, trail: Trail, point: Tensor, oracle: CompositeOracle) -> Trail:
         if trail.mean is None and self.config.output != "random":
