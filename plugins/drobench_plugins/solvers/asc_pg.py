@@ -15,8 +15,8 @@ State: the point, the tracked inner value `y` and its shift, the number of steps
 
 Reference: Wang, Liu, Fang, "Accelerating stochastic composition optimization" (JMLR 2017), Algorithm 1.
 Deviations: the first `y` is measured at the start; the shift of exponentials is fixed at the first step and raised only
-if an exponential would overflow; where the inner map depends on a dual variable with a bound, the extrapolated point is
-taken back into the domain of `r` by a proximal map with a vanishing step.
+if an exponential would overflow. Composites whose temperature is itself a variable (KL balls) are refused: `1 / b_k`
+steps ahead it is at its bound or far away, and the exponentials there say nothing about those at the point.
 """
 
 from dataclasses import dataclass, replace
@@ -24,15 +24,13 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from drobench.errors import require_one_of, require_positive
+from drobench.errors import DrobenchError, require_one_of, require_positive
 from drobench.objective.composite import Composite, Rows
 from drobench.objective.oracle import CompositeOracle
 from drobench.registry import SolverEntry
 from drobench.solver import Communicator, Solver
 from drobench.solver.estimators import descend, sample
 from drobench.solver.step_sizes import largest_curvature
-
-_VANISHING_STEP = 1e-12
 
 
 @dataclass
@@ -74,6 +72,12 @@ class AscPg(Solver[AscPgState]):
         self.config = config
 
     def init(self, start: Tensor, oracle: CompositeOracle, communicator: Communicator) -> AscPgState:
+        if oracle.uses_shift and not oracle.rescalable:
+            raise DrobenchError(
+                "asc_pg measures the inner value at extrapolated points; found a composite whose temperature is itself "
+                "a variable, as in a KL ball, and exponentials at an extrapolated temperature say nothing about those "
+                "at the point. Use a solver that does not extrapolate, such as `scgd` or `gcivr`."
+            )
         step_size = self.config.step_size
         if step_size is None:
             curvature = largest_curvature(oracle, communicator, start)
@@ -90,8 +94,6 @@ class AscPg(Solver[AscPgState]):
         step_size = state.step_size * move
         point = oracle.prox(descend(state.point, tracked, oracle, step_size), step_size)
         ahead = (1.0 - 1.0 / mix) * state.point + point / mix
-        if not oracle.rescalable:
-            ahead = oracle.prox(ahead, _VANISHING_STEP)
         values = sample(oracle, communicator, ahead, self._draw(oracle), tracked.shift)
         kept = oracle.rescale(tracked.inner_value, tracked.shift, values.shift)
         return AscPgState(

@@ -3,8 +3,8 @@
     y <- g_S(x) + (1 - b_k) (y - g_S(x_prev)),    z and w alike, for the Jacobian of g and the gradient of h
     x <- prox_{a_k r}(x - a_k (z^T f'(y) + w))
 
-with `a_k = a (1 + (k - 1) / delay)^{-1/3}` and `b_k = k^{-2/3}`. No pass over all rows is ever needed: `b_k = 1` would
-be a plain mini-batch method, `b_k = 0` the recursion of GCIVR without refreshes.
+with `a_k = a (1 + (k - 1) / delay)^{-1/3}` and `b_k = c k^{-2/3}` after `b_1 = 1`. No pass over all rows is ever
+needed: `b_k = 1` would be a plain mini-batch method, `b_k = 0` the recursion of GCIVR without refreshes.
 State: the point and the previous point, the estimates (p + p d + d numbers), the number of steps. Cost of a step: 2 S
 oracle calls; of the first, S.
 
@@ -15,12 +15,13 @@ ours. Deviations: any composite; an inner value below what the drawn rows prove 
 `b_k = 1`; no restarts (RECOVER).
 """
 
+import math
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from drobench.errors import require_positive
+from drobench.errors import SettingError, require_positive
 from drobench.objective.composite import Composite
 from drobench.objective.oracle import CompositeOracle
 from drobench.registry import SolverEntry
@@ -38,11 +39,17 @@ class CoverConfig:
     step_scale: float = 1.0
     delay: int = 100
     """Steps before the step size begins to decay in earnest."""
-    batch: int = 32
+    mixing: float = 0.5
+    """c, at most 1: how much of a draw enters the estimates. What is left of the noise in the end is in proportion."""
+    batch: int | None = None
+    """S; null: 4 sqrt(m), and at most 128, of the samples and of the constraints. After as many passes, fewer steps of
+    larger draws leave less noise, as long as they are enough to arrive."""
     replacement: bool = False
 
     def __post_init__(self) -> None:
-        require_positive(self, "step_size", "step_scale", "delay", "batch")
+        require_positive(self, "step_size", "step_scale", "delay", "mixing", "batch")
+        if self.mixing > 1.0:
+            raise SettingError(f"CoverConfig.mixing must be at most 1; found {self.mixing}. Change `mixing=`.")
 
 
 @dataclass(frozen=True)
@@ -73,14 +80,15 @@ class Cover(Solver[CoverState]):
 
     def step(self, state: CoverState, oracle: CompositeOracle, communicator: Communicator) -> CoverState:
         count = state.steps + 1
-        estimates = self._measure(state, oracle, communicator, count ** (-2.0 / 3.0))
+        estimates = self._measure(state, oracle, communicator, self.config.mixing * count ** (-2.0 / 3.0))
         step_size = state.step_size * (1.0 + state.steps / self.config.delay) ** (-1.0 / 3.0)
         point = oracle.prox(descend(state.point, estimates, oracle, step_size), step_size)
         mean = state.mean + (point - state.mean) / count
         return CoverState(point, state.point, estimates, count, mean, state.step_size)
 
     def _measure(self, state: CoverState, oracle: CompositeOracle, communicator: Communicator, mix: float) -> Estimates:
-        rows = oracle.draw(self.config.batch, self.config.batch, replacement=self.config.replacement)
+        sizes = (batch_of(self.config, population) for population in (oracle.samples, oracle.constraints))
+        rows = oracle.draw(*sizes, replacement=self.config.replacement)
         old = state.estimates
         if old is None:
             return sample(oracle, communicator, state.point, rows, None)
@@ -103,8 +111,13 @@ class Cover(Solver[CoverState]):
         return state.mean if state.steps else None
 
 
+def batch_of(config: CoverConfig, population: int) -> int:
+    """Return how many of `population` rows a step draws."""
+    return config.batch or max(1, min(128, round(4.0 * math.sqrt(population))))
+
+
 def _calls(config: CoverConfig, oracle: CompositeOracle) -> set[int]:
-    drawn = min(config.batch, oracle.samples) + min(config.batch, oracle.constraints)
+    drawn = sum(min(batch_of(config, size), size) for size in (oracle.samples, oracle.constraints))
     return {drawn, 2 * drawn}
 
 

@@ -75,9 +75,9 @@ class ExactConstrained(Solver[ExactConstrainedState]):
     def step(
         self, state: ExactConstrainedState, oracle: ConstrainedOracle, communicator: Communicator
     ) -> ExactConstrainedState:
-        form = oracle.materialise()
         if state.solved:
             return state
+        form = oracle.materialise()
         if not form.convex:
             raise DrobenchError("exact_constrained needs a convex objective and convex constraints; use solver=gcivr.")
         point, dual = _solve(form, state.point, self.config)

@@ -77,9 +77,9 @@ class ExactConvex(Solver[ExactConvexState]):
         return ExactConvexState(start, None, solved=False)
 
     def step(self, state: ExactConvexState, oracle: ReferenceOracle, communicator: Communicator) -> ExactConvexState:
-        form: Any = oracle.materialise()
         if state.solved:
             return state
+        form: Any = oracle.materialise()
         if isinstance(form, WassersteinRisk):
             point, dual = _solve_wasserstein(form, self.config)
         elif isinstance(form, RobustRisk) and (level := _tail_level(form.ambiguity, form.losses.samples)) is not None:

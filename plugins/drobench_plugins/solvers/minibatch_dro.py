@@ -19,8 +19,9 @@ which is (levels + 1) `batch` in the mean.
 
 Reference: Levy, Carmon, Duchi, Sidford, "Large-scale methods for distributionally robust optimization" (NeurIPS 2020),
 sections 3 (batch estimator) and 4 (multilevel Monte Carlo).
-Deviations: plain proximal steps with a decaying step size, no acceleration and no averaging unless asked for; any
-composite, not only the sets of that paper. Multilevel rows are drawn with replacement, as there.
+Deviations: plain proximal steps with a decaying step size, no acceleration, and averaging only with the multilevel
+estimator unless asked for; any composite, not only the sets of that paper. Multilevel rows are drawn with replacement,
+as there.
 """
 
 import math
@@ -53,14 +54,16 @@ class MinibatchDroConfig:
     """Rows of a draw; of the smallest one with `estimator=multilevel`."""
     levels: int | None = None
     """Doublings up to the largest batch; null: as many as stay within the rows, at least one."""
-    output: str = "last"
-    """`last`, or `average`, the mean of the iterates."""
+    output: str | None = None
+    """`last`, or `average`, the mean of the iterates; null: the last with `batch`, the mean with `multilevel`, whose
+    rare corrections are as large as they are rare."""
     replacement: bool = False
     """Whether `estimator=batch` draws with replacement; `multilevel` always does."""
 
     def __post_init__(self) -> None:
         require_one_of(self, "estimator", ("batch", "multilevel"))
-        require_one_of(self, "output", ("last", "average"))
+        if self.output is not None:
+            require_one_of(self, "output", ("last", "average"))
         require_positive(self, "step_size", "step_scale", "delay", "batch", "levels")
 
 
@@ -120,7 +123,8 @@ class MinibatchDro(Solver[MinibatchDroState]):
         return base + (whole - parts) / probability
 
     def solution(self, state: MinibatchDroState) -> Tensor:
-        return state.mean if self.config.output == "average" and state.steps else state.point
+        output = self.config.output or ("average" if self.config.estimator == "multilevel" else "last")
+        return state.mean if output == "average" and state.steps else state.point
 
     def average(self, state: MinibatchDroState) -> Tensor | None:
         return state.mean if state.steps else None

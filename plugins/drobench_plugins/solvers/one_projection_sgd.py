@@ -111,6 +111,8 @@ def entry() -> SolverEntry:
         config=OneProjectionSgdConfig,
         factory=OneProjectionSgd,
         accepts=(Constrained,),
+        # The rate of the reference for convex problems.
+        rate=0.5,
         goal_gap=1e-2,
         calls_per_step=calls_per_step,
     )

@@ -5,6 +5,7 @@ import pytest
 import torch
 from composite_samples import KINDS, composite_sample, half_spaces
 
+from drobench.errors import DrobenchError
 from drobench.objective.ambiguity_sets import KLBall
 from drobench.objective.composite import Composite, FunctionComposite
 from drobench.objective.forms import RobustRisk
@@ -65,53 +66,13 @@ def test_it_comes_nearer_to_the_optimum_than_a_hundredth(synthetic):
     assert problem.robust(state.point.numpy(), 1.0, mu)[0] - least < 5e-3 * (most - least)
 
 
-@pytest.fixture
-def kl_ball(synthetic):
+def test_a_temperature_that_is_a_variable_is_refused_in_words(synthetic):
     data = synthetic(60, 3, 0)
     risk = RobustRisk(data.losses, KLBall(0.3), ElasticNet(l2=0.1))
     route = find_route(risk, (Composite,), ReformulationConfig(gamma=0.05))
-    return route.form, route.lift(data.start)
-
-
-class Spy(CompositeOracle):
-    """Remembers the lowest temperature that was looked at."""
-
-    lowest = float("inf")
-
-    def estimate(self, points, *how):
-        self.lowest = min(self.lowest, float(points[:, -1].min()))
-        return super().estimate(points, *how)
-
-
-def test_a_temperature_is_never_extrapolated_below_its_bound(kl_ball, trace):
-    form, start = kl_ball
-    oracle = Spy(form, 0, start)
-    states = trace(AscPg(AscPgConfig(step_size=0.5, batch=8)), oracle, start, 300)
-    # Down to the bound and not below, although the extrapolation reaches many steps ahead.
-    assert oracle.lowest == pytest.approx(0.05, abs=1e-9)
-    assert float(form.value(states[-1].point)) < float(form.value(start))
-
-
-class Echo(SingleProcess):
-    """An exchange that hands out new tensors with the same numbers."""
-
-    world_size = 2
-
-    def total(self, tensors):
-        return [tensor.clone() for tensor in tensors]
-
-    def maximum(self, tensor):
-        return tensor.clone()
-
-
-def test_an_exchange_leaves_the_shift_of_a_varying_temperature_alone(kl_ball, trace):
-    form, start = kl_ball
-    solver, oracle, communicator = AscPg(AscPgConfig(step_size=0.3, batch=8)), CompositeOracle(form, 0, start), Echo()
-    expected = trace(solver, CompositeOracle(form, 0, start), start, 20)[-1]
-    state = solver.init(start, oracle, communicator)
-    for _ in range(20):
-        state = solver.step(state, oracle, communicator)
-    torch.testing.assert_close(state.point, expected.point, rtol=0, atol=1e-12)
+    start = route.lift(data.start)
+    with pytest.raises(DrobenchError, match="a composite whose temperature is itself a variable"):
+        AscPg(AscPgConfig(step_size=0.5)).init(start, CompositeOracle(route.form, 0, start), SingleProcess())
 
 
 def test_on_all_rows_it_solves_a_smoothed_constrained_problem(trace):

@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
-from composite_samples import KINDS, Terms, composite_sample, half_spaces
+from composite_samples import GAMMA, KINDS, Terms, composite_sample, half_spaces
 
 from drobench.errors import DrobenchError
 from drobench.objective.ambiguity_sets import KLBall
@@ -26,7 +26,7 @@ from drobench_plugins.solvers.c_saga import CSaga, CSagaConfig, entry
 def test_the_iterates_are_those_of_a_plain_loop(synthetic, trace, kind):
     sample = composite_sample(kind, synthetic(60, 4, 0))
     oracle = sample.oracle(5)
-    states = trace(CSaga(CSagaConfig(step_size=0.1, batch=6)), oracle, sample.start, 60)
+    states = trace(CSaga(CSagaConfig(step_size=0.1, batch=6, turning=None)), oracle, sample.start, 60)
     generator, x = np.random.default_rng(5), sample.start.numpy()
     table = Terms(*(part.copy() for part in sample.terms(x)))
     x = sample.prox(x - 0.1 * sample.direction(table.mean()), 0.1)
@@ -41,10 +41,40 @@ def test_the_iterates_are_those_of_a_plain_loop(synthetic, trace, kind):
         x = sample.prox(x - 0.1 * sample.direction(estimates), 0.1)
         np.testing.assert_allclose(state.point.numpy(), x, rtol=0, atol=1e-11)
     assert oracle.counters.sample_calls == 60 + 59 * 6
-    means = states[-1].table.means
-    np.testing.assert_allclose(
-        means.inner_jacobian.numpy(), states[-1].table.inner_jacobians.mean(0).numpy(), rtol=0, atol=1e-13
-    )
+    for state in states[1:]:
+        kept = state.table
+        np.testing.assert_allclose(kept.mean.numpy(), kept.terms.mean(0).numpy(), rtol=0, atol=1e-13)
+    expected = np.concatenate([table.inner, table.jacobian.reshape(60, -1), table.loss], axis=1)
+    shifted = np.exp(-float(kept.shift) / GAMMA) if kind == "kl" else 1.0
+    inner = table.inner.shape[1] * (1 + table.jacobian.shape[2])
+    expected[:, :inner] *= shifted
+    np.testing.assert_allclose(kept.terms.numpy(), expected[:, : kept.terms.shape[1]], rtol=0, atol=1e-11)
+
+
+def test_most_steps_leave_the_table_as_it_is_and_write_to_its_log(synthetic, trace):
+    data = synthetic(400, 4, 0)
+    states = trace(CSaga(CSagaConfig(step_size=0.1, batch=4)), data.oracle(0.5, 0), data.start, 60)
+    bases = {id(state.table.base) for state in states[1:]}
+    # A log of sqrt(2 * 400 * 4) = 57 rows is full after 15 draws of 4.
+    assert len(bases) == 4
+    assert max(state.table.log.shape[0] for state in states[1:]) < 57
+
+
+def test_a_step_from_the_same_state_can_be_repeated(synthetic, trace):
+    data = synthetic(400, 4, 0)
+    solver, oracle = CSaga(CSagaConfig(step_size=0.1, batch=4)), data.oracle(0.5, 0)
+    before, position = trace(solver, oracle, data.start, 14)[-1], oracle.state_dict()
+    kept = before.table.terms
+    after = []
+    for _ in range(2):
+        oracle.load_state_dict(position)
+        state = before
+        for _ in range(5):
+            state = solver.step(state, oracle, SingleProcess())
+        after.append(state)
+    assert torch.equal(after[0].point, after[1].point)
+    assert torch.equal(after[0].table.terms, after[1].table.terms)
+    assert torch.equal(before.table.terms, kept)
 
 
 def test_it_converges_faster_than_anything_without_a_table(synthetic):
@@ -52,12 +82,26 @@ def test_it_converges_faster_than_anything_without_a_table(synthetic):
     data = data._replace(rows=data.rows * 10.0 ** (torch.arange(10, dtype=torch.float64) / 9) / 2)  # well conditioned
     problem, oracle, alone = data.numpy(), data.oracle(1.0, 0, ElasticNet(l2=mu)), SingleProcess()
     least, most = problem.optimum(1.0, mu)[1], problem.robust(np.zeros(10), 1.0, mu)[0]
-    solver = CSaga(CSagaConfig(step_scale=0.15, batch=16))
+    solver = CSaga(CSagaConfig(step_size=0.02 / problem.curvature(np.zeros(10), 1.0), batch=8))
     state = solver.init(data.start, oracle, alone)
-    for passes, goal in ((20.0, 1e-10), (26.0, 1e-12)):
+    for passes, goal in ((20.0, 1e-11), (26.0, 1e-12)):
         while oracle.passes < passes:
             state = solver.step(state, oracle, alone)
         assert problem.robust(state.point.numpy(), 1.0, mu)[0] - least < goal * (most - least)
+
+
+@pytest.mark.parametrize("scale", [0.2, 1.0, 8.0])
+def test_a_step_size_that_is_too_large_is_halved_until_it_is_not(synthetic, scale):
+    data, mu = synthetic(300, 5, 0), 1e-2
+    problem, oracle, alone = data.numpy(), data.oracle(1.0, 0, ElasticNet(l2=mu)), SingleProcess()
+    least, most = problem.optimum(1.0, mu)[1], problem.robust(np.zeros(5), 1.0, mu)[0]
+    solver = CSaga(CSagaConfig(step_size=scale / problem.curvature(np.zeros(5), 1.0), batch=8))
+    state = solver.init(data.start, oracle, alone)
+    first = state.step_size
+    while oracle.passes < 60.0:
+        state = solver.step(state, oracle, alone)
+    assert problem.robust(state.point.numpy(), 1.0, mu)[0] - least < 1e-8 * (most - least)
+    assert scale < 8.0 or state.step_size < first
 
 
 def test_exponentials_beyond_the_range_are_kept_at_a_higher_shift(synthetic, trace):
@@ -65,14 +109,15 @@ def test_exponentials_beyond_the_range_are_kept_at_a_higher_shift(synthetic, tra
     data, gamma = synthetic(40, 3, 0), 0.005
     start = torch.zeros(3, dtype=torch.float64)
     oracle = data.oracle(gamma, 2)
-    states = trace(CSaga(CSagaConfig(step_size=3.0, batch=4)), oracle, start, 20)
-    shifts = [float(state.table.means.shift) for state in states[1:]]
+    states = trace(CSaga(CSagaConfig(step_size=3.0, batch=4, turning=None)), oracle, start, 20)
+    shifts = [float(state.table.shift) for state in states[1:]]
     assert max(shifts) > shifts[0] + 500 * gamma
     for state in states:
         assert bool(state.point.isfinite().all())
-    table = states[-1].table
-    torch.testing.assert_close(table.means.inner_value, table.inner_values.mean(0), rtol=1e-9, atol=0)
-    assert float(table.means.inner_value) > 0
+    for state in states[1:]:
+        value = state.table.terms[:, :1].mean(0)
+        torch.testing.assert_close(state.table.mean[:1], value, rtol=1e-9, atol=0)
+        assert float(value) > 0
 
 
 def test_a_table_out_of_range_is_measured_afresh(twenty, trace):
@@ -80,20 +125,22 @@ def test_a_table_out_of_range_is_measured_afresh(twenty, trace):
     before = trace(solver, oracle, twenty.start, 5)[-1]
     calls = oracle.counters.sample_calls
     # As if the losses had fallen by 400 gamma since the shift was chosen.
-    low = oracle.row_terms(before.point, oracle.draw(), before.table.means.shift + 400 * 0.5)
+    low = oracle.row_terms(before.point, oracle.draw(), before.table.shift + 400 * 0.5)
     assert float(low.inner_value.max()) < 1e-150
-    means = replace(before.table.means, inner_value=low.inner_value.mean(0), shift=low.shift)
-    state = replace(before, table=replace(before.table, inner_values=low.inner_value, means=means))
+    terms = torch.cat([low.inner_value, low.inner_jacobian.flatten(start_dim=1)], dim=1)
+    mean, places = terms.mean(0), torch.full_like(before.table.places, -1)
+    table = replace(before.table, base=terms, places=places, mean=mean, peak=mean[:1], shift=low.shift)
+    state = replace(before, table=table)
     after = solver.step(state, oracle, SingleProcess())
     # Twenty for the terms above, four for the draw, twenty for the new table.
     assert oracle.counters.sample_calls - calls == 20 + 4 + 20
-    assert float(after.table.means.inner_value) == pytest.approx(1.0, abs=1e-12)
+    assert float(after.table.mean[0]) == pytest.approx(1.0, abs=1e-12)
 
 
 def test_an_inner_value_out_of_its_domain_is_replaced_by_the_mean_of_the_table(synthetic, trace):
     sample = composite_sample("kl", synthetic(40, 3, 1))
     start = 3.0 * torch.ones(3, dtype=torch.float64)
-    states = trace(CSaga(CSagaConfig(step_size=0.3, batch=2)), sample.oracle(3), start, 80)
+    states = trace(CSaga(CSagaConfig(step_size=0.3, batch=2, turning=None)), sample.oracle(3), start, 80)
     generator, left = np.random.default_rng(3), 0
     table = Terms(*(part.copy() for part in sample.terms(start.numpy())))
     for before, after in pairwise(states[1:]):

@@ -149,6 +149,14 @@ def test_it_comes_near_the_optimum_of_a_constrained_problem(trace, estimator):
     assert float(form.value(solver.solution(state))) - least < 0.1 * (float(form.value(start)) - least)
 
 
+def test_unless_asked_the_multilevel_method_stands_for_the_mean_of_its_points(twenty, trace):
+    for estimator, averaged in (("batch", False), ("multilevel", True)):
+        solver = MinibatchDro(MinibatchDroConfig(estimator=estimator, step_size=0.3, batch=4))
+        state = trace(solver, twenty.oracle(0.5, 0), twenty.start, 30)[-1]
+        assert not torch.equal(state.mean, state.point)
+        assert solver.solution(state) is (state.mean if averaged else state.point)
+
+
 def test_settings_without_sense_are_refused(twenty):
     with pytest.raises(SettingError, match=r"estimator must be one of batch, multilevel"):
         MinibatchDroConfig(estimator="both")

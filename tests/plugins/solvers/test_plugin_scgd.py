@@ -7,9 +7,13 @@ import pytest
 import torch
 from scipy.special import logsumexp
 
-from drobench.objective.composite import FunctionComposite
+from drobench.objective.ambiguity_sets import KLBall
+from drobench.objective.composite import Composite, FunctionComposite
+from drobench.objective.forms import RobustRisk
 from drobench.objective.oracle import CompositeOracle
 from drobench.objective.regularizers import ElasticNet
+from drobench.reformulation.reformulation import ReformulationConfig
+from drobench.reformulation.routes import find_route
 from drobench.solver import SingleProcess
 from drobench_plugins.solvers.scgd import Scgd, ScgdConfig
 
@@ -140,3 +144,33 @@ def test_without_a_step_size_it_is_derived_from_the_curvature(synthetic):
     state = Scgd(ScgdConfig(step_scale=0.5)).init(data.start, oracle, SingleProcess())
     assert state.step_size == pytest.approx(0.5 / data.numpy().curvature(np.zeros(4), 1.0), rel=0.05)
     assert oracle.counters.sample_calls >= 2 * 40
+
+
+@pytest.fixture
+def kl_ball(synthetic):
+    data = synthetic(60, 3, 0)
+    risk = RobustRisk(data.losses, KLBall(0.3), ElasticNet(l2=0.1))
+    route = find_route(risk, (Composite,), ReformulationConfig(gamma=0.05))
+    return route.form, route.lift(data.start)
+
+
+class Echo(SingleProcess):
+    """An exchange that hands out new tensors with the same numbers."""
+
+    world_size = 2
+
+    def total(self, tensors):
+        return [tensor.clone() for tensor in tensors]
+
+    def maximum(self, tensor):
+        return tensor.clone()
+
+
+def test_an_exchange_leaves_the_shift_of_a_varying_temperature_alone(kl_ball, trace):
+    form, start = kl_ball
+    solver, oracle, communicator = Scgd(ScgdConfig(step_size=0.3, batch=8)), CompositeOracle(form, 0, start), Echo()
+    expected = trace(solver, CompositeOracle(form, 0, start), start, 20)[-1]
+    state = solver.init(start, oracle, communicator)
+    for _ in range(20):
+        state = solver.step(state, oracle, communicator)
+    torch.testing.assert_close(state.point, expected.point, rtol=0, atol=1e-12)
