@@ -22,11 +22,11 @@ import yaml
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from drobench.app.composer import Composer
 from drobench.app.config import (
     ConfigError,
     RunConfig,
     as_override,
-    compose,
     data_dir,
     hydra_ready,
     resolve,
@@ -193,7 +193,8 @@ def plan(sweep: Sweep, extra: Sequence[str], catalogue: Catalogue, results: Path
     remaining: list[Cell] = []
     seen: set[str] = set()
     with hydra_ready():
-        configs = [(words, resolve(compose([*words, *extra], catalogue))) for words in sweep.cells]
+        composer = Composer(catalogue)
+        configs = [(words, resolve(composer.compose([*words, *extra]))) for words in sweep.cells]
     for words, config in configs:
         if any(word.startswith("results=") for word in (*words, *extra)):
             raise ConfigError("A sweep keeps all cells in one folder: use `--results DIR` instead of `results=DIR`.")
