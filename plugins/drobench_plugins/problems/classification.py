@@ -5,6 +5,7 @@ import torch
 from torch import Tensor
 
 from drobench.data.dataset import Dataset, Split
+from drobench.errors import SettingError
 from drobench.objective.forms import Scored
 from drobench.objective.losses import CrossEntropyLoss, LogisticLoss, Losses, ScoreLoss, SigmoidLoss
 from drobench.objective.predictor import ModelConfig, build_predictor
@@ -22,6 +23,10 @@ class Classification(Problem):
     form: Scored
 
     def __init__(self, dataset: Dataset, model: ModelConfig, loss: str) -> None:
+        if loss == "sigmoid" and dataset.classes != 2:
+            raise SettingError(
+                f"problem.loss=sigmoid needs two classes; dataset {dataset.name!r} has {dataset.classes}."
+            )
         self.dataset = dataset
         self.binary = dataset.classes == 2
         self.loss = self._score_loss(loss)

@@ -115,10 +115,6 @@ class DivergenceClassification(Classification):
     form: RobustRisk
 
     def __init__(self, config: Any, dataset: Dataset, model: ModelConfig) -> None:
-        if config.loss == "sigmoid" and dataset.classes != 2:
-            raise SettingError(
-                f"problem.loss=sigmoid needs two classes; dataset {dataset.name!r} has {dataset.classes}."
-            )
         super().__init__(dataset, model, config.loss)
         self.form = RobustRisk(self.training_losses(), config.ambiguity(), ElasticNet(config.l1, config.l2))
 

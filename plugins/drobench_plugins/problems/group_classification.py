@@ -56,10 +56,6 @@ class GroupClassification(Classification):
     form: RobustRisk
 
     def __init__(self, config: GroupClassificationConfig, dataset: Dataset, model: ModelConfig) -> None:
-        if config.loss == "sigmoid" and dataset.classes != 2:
-            raise SettingError(
-                f"problem.loss=sigmoid needs two classes; dataset {dataset.name!r} has {dataset.classes}."
-            )
         super().__init__(dataset, model, config.loss)
         self.config = config
         self.groups = {
