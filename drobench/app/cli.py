@@ -404,7 +404,7 @@ def _show(options: argparse.Namespace) -> int:
     if options.json:
         print(record.to_json(), end="")
     else:
-        show_record(_console(), record)
+        show_record(_console(), record, complete=True)
     return 0
 
 

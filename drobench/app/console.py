@@ -50,8 +50,8 @@ def status_style(status: Status) -> str:
     return "yellow" if status is Status.SKIPPED else "green"
 
 
-def show_record(console: Console, record: Record) -> None:
-    """Print one run: what it was, how it ended, what it found."""
+def show_record(console: Console, record: Record, *, complete: bool = False) -> None:
+    """Print one run: what it was, how it ended, what it found; complete with the metrics that only its problem has."""
     style = status_style(record.status)
     console.print(
         f"[bold]Run {record.short_id}[/bold]  [{style}]{record.status}[/{style}]  {escape(record.reason or '')}"
@@ -74,16 +74,20 @@ def show_record(console: Console, record: Record) -> None:
         if (iterate := getattr(record.iterates, name)) is not None
     }
     if scored:
-        console.print(_iterates(scored))
+        console.print(_iterates(scored, complete))
     console.print(_usage(record))
 
 
-def _iterates(scored: dict[str, Iterate]) -> Table:
+def _iterates(scored: dict[str, Iterate], complete: bool) -> Table:
     rows = [
         [label, *(format_number(getattr(iterate, name)) for iterate in scored.values())]
         for name, label in _METRICS
         if any(getattr(iterate, name) is not None for iterate in scored.values())
     ]
+    further = dict.fromkeys(name for iterate in scored.values() for name in iterate.extra) if complete else {}
+    for name in further:
+        values = (format_number(iterate.extra.get(name)) for iterate in scored.values())
+        rows.append([name.replace("_", " "), *values])
     return table(None, ["", *scored], rows, right=range(1, 4))
 
 

@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -457,6 +458,9 @@ def test_show_prints_one_run_by_the_beginning_of_its_id(command, finished):
     assert f"{record.iterates.last.objective:.6g}" in shown.out
     assert f"{record.optimum.value:.10g}" in shown.out
     assert "certified, exact_convex" in shown.out
+    # With the metrics that only this problem has.
+    for name, value in record.iterates.last.extra.items():
+        assert re.search(rf"{name.replace('_', ' ')} +{re.escape(f'{value:.6g}')} ", shown.out), name
 
 
 def test_show_prints_the_record_as_it_is_stored(command, finished):
