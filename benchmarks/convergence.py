@@ -114,17 +114,19 @@ class Tuned:
         return f"{len(reached)} of {len(passes)} seeds" if reached else "none"
 
 
+def demerit(runs: Sequence[Run]) -> tuple[float, ...]:
+    """Return what to order by: how many seeds reach the middle target, how soon, and how far the others get."""
+    passes = [run.passes_to(TARGETS[1]) for run in runs]
+    return -sum(spent < math.inf for spent in passes), median(passes), median(run.after(AFTER) for run in runs)
+
+
 def best_step(runs: Sequence[Run]) -> Tuned:
     """Return the runs of the best step, with the cost of having tried the others."""
     by_step: dict[float, list[Run]] = defaultdict(list)
     for run in runs:
         by_step[run.step].append(run)
 
-    def merit(step: float) -> tuple[float, ...]:
-        passes = [run.passes_to(TARGETS[1]) for run in by_step[step]]
-        return -sum(spent < math.inf for spent in passes), median(passes), median(r.after(AFTER) for r in by_step[step])
-
-    step = min(sorted(by_step), key=merit)
+    step = min(sorted(by_step), key=lambda step: demerit(by_step[step]))
     chosen = sorted(by_step[step], key=lambda run: run.seed)
     return Tuned(step, chosen, len(by_step), sum(run.spent for run in runs))
 
@@ -175,7 +177,7 @@ def main() -> int:
         print(f"| method | best step x L | {reached} | {measure} after {AFTER:g} | steps tried, passes |")
         print("|---|---|---|---|---|---|---|")
         rows = [(method, best_step(runs)) for method, runs in found[problem].items()]
-        for method, tuned in sorted(rows, key=lambda row: median(run.after(AFTER) for run in row[1].runs)):
+        for method, tuned in sorted(rows, key=lambda row: demerit(row[1].runs)):
             cells = [tuned.seeds_within(target) for target in TARGETS]
             last = median(run.after(AFTER) for run in tuned.runs)
             print(

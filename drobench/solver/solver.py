@@ -31,11 +31,15 @@ class Solver(ABC, Generic[State]):
 
     @abstractmethod
     def step(self, state: State, oracle: Any, communicator: Communicator) -> State:
-        """Return the state after one step; the very state that came in says that the method has come to its end."""
+        """Return the state after one step."""
 
     @abstractmethod
     def solution(self, state: State) -> Tensor:
         """Return the point the method stands for, which is the point that is judged."""
+
+    def ended(self, state: State) -> bool:
+        """Return whether the method has come to an end of its own, which ends the run; most never do."""
+        return False
 
     def average(self, state: State) -> Tensor | None:
         """Return the method's averaged iterate, or `None` if it keeps none."""

@@ -76,7 +76,6 @@ class SolverModule(pl.LightningModule):
         self.evaluations_due = 1
         self.lost_in_a_row = 0
         self.calls_seen = -1
-        self.ended = False
         self.curve: list[dict[str, Any]] = []
         self.best: Scores | None = None
         self.best_point: Tensor | None = None
@@ -145,12 +144,9 @@ class SolverModule(pl.LightningModule):
         with self.clock.timing("solver"):
             deadline = time.perf_counter() + self._chunk_seconds()
             while True:
-                before, state = state, solver.step(state, oracle, communicator)
-                if state is before:
-                    self.ended = True
-                    break
+                state = solver.step(state, oracle, communicator)
                 steps += 1
-                if steps >= last_step:
+                if steps >= last_step or solver.ended(state):
                     break
                 if alone and (
                     counters.sample_calls >= last_sample_call
@@ -210,7 +206,8 @@ class SolverModule(pl.LightningModule):
 
     def _over(self, progress: Progress) -> Verdict | None:
         """Return a verdict if the method is at its end, or asks for nothing more and no limit would end that."""
-        if self.ended and self.stage == len(self.task.build_oracles) - 1:
+        last = self.stage == len(self.task.build_oracles) - 1
+        if last and self.task.solver.ended(self.solver_state):
             return Verdict(Status.BUDGET_SPENT, "the method has come to its end")
         idle = self.steps > 1 and progress.oracle_calls == self.calls_seen
         self.calls_seen = progress.oracle_calls
@@ -222,7 +219,7 @@ class SolverModule(pl.LightningModule):
         last = self.stage == len(self.task.build_oracles) - 1
         stages = self.stage + 1
         return not last and (
-            self.ended
+            self.task.solver.ended(self.solver_state)
             or progress.passes >= stages * self.task.stage_passes
             or progress.seconds >= stages * self.task.stage_seconds
             or progress.steps >= stages * self.task.stage_steps
@@ -232,7 +229,6 @@ class SolverModule(pl.LightningModule):
         """Go on with the next, sharper form of the problem; counters and generator go along."""
         reached = self.oracle.state_dict()
         self.stage += 1
-        self.ended = False
         self.oracle = self._build_oracle()
         self.oracle.load_state_dict(reached)
         with self.clock.timing("solver"):

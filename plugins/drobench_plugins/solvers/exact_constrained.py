@@ -86,6 +86,9 @@ class ExactConstrained(Solver[ExactConstrainedState]):
     def solution(self, state: ExactConstrainedState) -> Tensor:
         return state.point
 
+    def ended(self, state: ExactConstrainedState) -> bool:
+        return state.solved
+
 
 def _solve(form: Constrained, start: Tensor, config: ExactConstrainedConfig) -> tuple[Tensor, Tensor]:
     """Return the solution and its multipliers."""

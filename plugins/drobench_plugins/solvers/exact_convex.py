@@ -102,6 +102,9 @@ class ExactConvex(Solver[ExactConvexState]):
     def solution(self, state: ExactConvexState) -> Tensor:
         return state.point
 
+    def ended(self, state: ExactConvexState) -> bool:
+        return state.solved
+
 
 def _tail_level(ambiguity: AmbiguitySet, samples: int) -> float | None:
     """Return the share of samples that the adversary may concentrate on, where that is all it does."""

@@ -243,7 +243,10 @@ class Gcivr(Solver[GcivrState]):
 
     def step(self, state: GcivrState, oracle: CompositeOracle, communicator: Communicator) -> GcivrState:
         if self.config.restarts is not None and state.stage >= self.config.restarts:
-            return self._judge_last_epoch(state, oracle, communicator)
+            if self.ended(state):
+                return state
+            # All stages are over, and the safeguard has not yet seen where the last epoch led.
+            return replace(self._begin_epoch(state, oracle, communicator), stage=state.stage + 1)
         sound, estimates = False, state.estimates
         if state.position > 0 and estimates is not None:
             rows = self._draw(oracle, communicator, state.batch, state.constraint_batch)
@@ -274,12 +277,6 @@ class Gcivr(Solver[GcivrState]):
         )
         return self._end_stage(moved) if state.stage_epochs and moved.position == 0 else moved
 
-    def _judge_last_epoch(self, state: GcivrState, oracle: CompositeOracle, communicator: Communicator) -> GcivrState:
-        """Return the state itself, which ends the run; with the safeguard, after a look at where the last epoch led."""
-        if state.stage > (self.config.restarts or 0) or not self.config.monotone or state.accepted is None:
-            return state
-        return replace(self._begin_epoch(state, oracle, communicator), stage=state.stage + 1)
-
     def _end_stage(self, state: GcivrState) -> GcivrState:
         """Start the next stage from the output of this one, if this one is over."""
         if state.epoch < state.stage_end:
@@ -298,6 +295,12 @@ class Gcivr(Solver[GcivrState]):
         if self.config.output == "best_snapshot" and state.accepted is not None:
             return state.accepted.point
         return state.point
+
+    def ended(self, state: GcivrState) -> bool:
+        stages = self.config.restarts
+        if stages is None or state.stage < stages:
+            return False
+        return state.stage > stages or not self.config.monotone or state.accepted is None
 
     def average(self, state: GcivrState) -> Tensor | None:
         return state.trail.mean if state.trail.visited else None

@@ -34,7 +34,7 @@ class Quadratic:
         return ConstrainedOracle(self.form, seed, self.start, shard or Shard())
 
     def gradient(self, x: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-        return self.form.objective.losses.curvature * (x - self.targets[chosen].mean(axis=0))
+        return self.form.objective.losses.curvatures.numpy() * (x - self.targets[chosen].mean(axis=0))
 
     def violations(self, x: np.ndarray) -> np.ndarray:
         return self.normals @ x - self.bounds

@@ -17,15 +17,13 @@ SETTINGS = GcivrConfig(schedule="square_root", step_size=0.2, restarts=3, stage_
 
 
 def until_the_end(solver, oracle, start, most=100000):
-    """Return all states up to the one that a step returns unchanged."""
+    """Return all states up to the one at which the method ends."""
     alone = SingleProcess()
     states = [solver.init(start, oracle, alone)]
-    while len(states) < most:
-        state = solver.step(states[-1], oracle, alone)
-        if state is states[-1]:
-            return states
-        states.append(state)
-    raise AssertionError("no end")
+    while not solver.ended(states[-1]):
+        assert len(states) < most
+        states.append(solver.step(states[-1], oracle, alone))
+    return states
 
 
 @pytest.mark.parametrize(("m", "mu", "eta"), [(100, 0.1, 0.05), (100, 1.0, 1.0), (10000, 1e-3, 0.045), (50, 0.02, 0.3)])
