@@ -24,54 +24,25 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from drobench.errors import DrobenchError, require_one_of, require_positive
+from drobench.errors import DrobenchError
 from drobench.objective.composite import Composite, Rows
 from drobench.objective.oracle import CompositeOracle
 from drobench.registry import SolverEntry
-from drobench.solver import Communicator, Solver
+from drobench.solver import Communicator
 from drobench.solver.estimators import descend, sample
 from drobench.solver.step_sizes import largest_curvature
+from drobench_plugins.solvers.scgd import Scgd, ScgdConfig, ScgdState
 
 
 @dataclass
-class AscPgConfig:
-    """Hyperparameters of ASC-PG."""
-
-    step_size: float | None = None
-    """a; null: `step_scale / L` with L by power iteration at the start."""
-    step_scale: float = 1.0
-    decay: str = "convex"
-    """`convex` (exponents -5/9 and -4/9) or `strongly_convex` (-1 and -4/5)."""
-    delay: int = 100
-    """Steps before the step size begins to decay in earnest."""
-    batch: int = 32
-    replacement: bool = False
-
-    def __post_init__(self) -> None:
-        require_one_of(self, "decay", ("convex", "strongly_convex"))
-        require_positive(self, "step_size", "step_scale", "batch", "delay")
+class AscPgConfig(ScgdConfig):
+    """Hyperparameters of ASC-PG: those of SCGD, with the exponents above for `decay`."""
 
 
-@dataclass(frozen=True)
-class AscPgState:
-    """Everything ASC-PG carries from step to step."""
-
-    point: Tensor
-    steps: int
-    mean: Tensor
-    step_size: float
-    # The tracked inner value and the shift it is expressed at; none before the first step.
-    inner_value: Tensor | None
-    shift: Tensor | None
-
-
-class AscPg(Solver[AscPgState]):
+class AscPg(Scgd):
     """See the module's text."""
 
-    def __init__(self, config: AscPgConfig) -> None:
-        self.config = config
-
-    def init(self, start: Tensor, oracle: CompositeOracle, communicator: Communicator) -> AscPgState:
+    def init(self, start: Tensor, oracle: CompositeOracle, communicator: Communicator) -> ScgdState:
         if oracle.uses_shift and not oracle.rescalable:
             raise DrobenchError(
                 "asc_pg measures the inner value at extrapolated points; found a composite whose temperature is itself "
@@ -82,9 +53,9 @@ class AscPg(Solver[AscPgState]):
         if step_size is None:
             curvature = largest_curvature(oracle, communicator, start)
             step_size = min(self.config.step_scale / curvature, oracle.largest_step)
-        return AscPgState(start, 0, torch.zeros_like(start), step_size, None, None)
+        return ScgdState(start, 0, torch.zeros_like(start), step_size, None, None)
 
-    def step(self, state: AscPgState, oracle: CompositeOracle, communicator: Communicator) -> AscPgState:
+    def step(self, state: ScgdState, oracle: CompositeOracle, communicator: Communicator) -> ScgdState:
         count = state.steps + 1
         move, mix = self._weights(count)
         slopes = sample(oracle, communicator, state.point, self._draw(oracle), state.shift)
@@ -96,7 +67,7 @@ class AscPg(Solver[AscPgState]):
         ahead = (1.0 - 1.0 / mix) * state.point + point / mix
         values = sample(oracle, communicator, ahead, self._draw(oracle), tracked.shift)
         kept = oracle.rescale(tracked.inner_value, tracked.shift, values.shift)
-        return AscPgState(
+        return ScgdState(
             point=point,
             steps=count,
             mean=state.mean + (point - state.mean) / count,
@@ -113,12 +84,6 @@ class AscPg(Solver[AscPgState]):
         if self.config.decay == "convex":
             return delayed ** (-5.0 / 9.0), count ** (-4.0 / 9.0)
         return 1.0 / delayed, count**-0.8
-
-    def solution(self, state: AscPgState) -> Tensor:
-        return state.point
-
-    def average(self, state: AscPgState) -> Tensor | None:
-        return state.mean if state.steps else None
 
 
 def entry() -> SolverEntry:
