@@ -64,23 +64,33 @@ def _first(passes: Sequence[float], values: Sequence[float], target: float) -> f
     return next((spent for spent, value in zip(passes, values, strict=True) if value <= target), math.inf)
 
 
+NAMES = {"kl_classification": "KL", "chi2_classification": "chi2", "wasserstein_logistic": "Wasserstein"}
+
+
+def is_of_the_sweep(record: Record) -> bool:
+    """Return whether a run may be one of the sweep: other runs have no place in its tables."""
+    return record.dataset.name == "synthetic" and record.problem.name in NAMES and _GRID in record.solver.config
+
+
 def read_run(record: Record, curve: polars.DataFrame) -> Run:
     """Return what a record and its curve say."""
+    config = record.solver.config
+    if curve.is_empty() or "passes" not in curve.columns:
+        # It failed before it was looked at: it has reached nothing.
+        return Run(record.seed, float(config[_GRID]), [], [], [], 0.0)
     if record.optimum is None:
         relative, absolute = curve["stationarity"].to_list(), [math.inf] * curve.height
     else:
         absolute = curve["gap"].cast(polars.Float64).fill_null(math.inf).to_list()
         relative = [gap / absolute[0] for gap in absolute]
     relative = [math.inf if value is None or math.isnan(value) else value for value in relative]
-    config = record.solver.config
     return Run(record.seed, float(config[_GRID]), curve["passes"].to_list(), relative, absolute, curve["passes"][-1])
 
 
 def problem_name(record: Record) -> str:
     """Return a problem in words, with its size."""
     config, size = record.problem.config, record.dataset.rows
-    names = {"kl_classification": "KL", "chi2_classification": "chi2", "wasserstein_logistic": "Wasserstein"}
-    words = [names[record.problem.name]]
+    words = [NAMES[record.problem.name]]
     if record.problem.name == "wasserstein_logistic":
         words.append(f"radius {config['radius']:g}")
     else:
@@ -160,7 +170,7 @@ def load(folder: Path) -> dict[str, dict[str, list[Run]]]:
     """Return all runs by problem and method."""
     store = ResultStore(folder)
     found: dict[str, dict[str, list[Run]]] = defaultdict(lambda: defaultdict(list))
-    for record in store.records().records:
+    for record in filter(is_of_the_sweep, store.records().records):
         found[problem_name(record)][method_name(record)].append(read_run(record, store.curve(record.run_id)))
     return found
 
@@ -169,7 +179,10 @@ def main() -> int:
     """Print the tables; return 1 if a goal is missed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("results", nargs="?", default="results", type=Path)
-    found = load(parser.parse_args().results)
+    folder = parser.parse_args().results
+    found = load(folder)
+    if not found:
+        raise SystemExit(f"No run of the sweep in {folder}. Run `drobench sweep convergence --results {folder}` first.")
     for problem in sorted(found):
         measure = "squared gradient mapping" if "sigmoid" in problem else "relative gap"
         print(f"\n### {problem}\n")

@@ -45,8 +45,12 @@ FAMILIES = {
 def family_of(record: Record) -> str | None:
     """Return the key of the record's family, or `None` if it has no place in the table."""
     solver, problem = record.solver.name, record.problem.name
+    if record.dataset.name != "synthetic":
+        return None
     if problem == "wasserstein_logistic":
         name = str(record.reformulation["wasserstein"]) if solver == "gcivr" else solver
+    elif solver != "gcivr":
+        return None
     else:
         name = problem.removesuffix("_classification")
         name += "_sigmoid" if record.problem.config.get("loss") == "sigmoid" else ""

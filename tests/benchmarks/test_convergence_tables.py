@@ -1,10 +1,21 @@
 """The tables of the convergence page: what a run reached, the choice of a step, goals."""
 
 import math
+from types import SimpleNamespace
 
+import polars
 import pytest
 
-from benchmarks.convergence import GOALS, Goal, Run, best_step, method_name, problem_name
+from benchmarks.convergence import (
+    GOALS,
+    Goal,
+    Run,
+    best_step,
+    is_of_the_sweep,
+    method_name,
+    problem_name,
+    read_run,
+)
 from drobench.app.composer import Composer
 from drobench.app.config import data_dir, hydra_ready, register, resolve
 from drobench.app.sweep import load_sweep
@@ -26,6 +37,26 @@ def test_what_a_run_has_after_some_passes_is_its_last_value_until_then():
     run = run_of([1.0, 1e-3, 1e-5, 1e-4, 1e-7])
     assert (run.after(30.0), run.after(39.5), run.after(5.0)) == (1e-4, 1e-7, 1.0)
     assert run_of([1.0, math.nan]).after(40.0) == math.inf
+
+
+def test_a_run_that_failed_before_it_was_looked_at_has_reached_nothing():
+    record = SimpleNamespace(seed=3, solver=SimpleNamespace(config={"step_scale": 0.3}), optimum=None)
+    run = read_run(record, polars.DataFrame())
+    assert (run.seed, run.passes_to(1.0), run.after(40.0), run.spent) == (3, math.inf, math.inf, 0.0)
+
+
+def test_runs_that_are_not_of_the_sweep_have_no_place_in_its_tables():
+    def record(dataset="synthetic", problem="kl_classification", **config):
+        return SimpleNamespace(
+            dataset=SimpleNamespace(name=dataset),
+            problem=SimpleNamespace(name=problem),
+            solver=SimpleNamespace(config=config),
+        )
+
+    assert is_of_the_sweep(record(step_scale=1.0))
+    assert not is_of_the_sweep(record(learning_rate=1.0))
+    assert not is_of_the_sweep(record(dataset="digits", step_scale=1.0))
+    assert not is_of_the_sweep(record(problem="group_classification", step_scale=1.0))
 
 
 def test_the_best_step_reaches_the_goal_most_often_and_then_soonest():

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from benchmarks.table1 import bounds
-from benchmarks.table1.families import accuracy_of, costs_of, first_cost, width_for
+from benchmarks.table1.families import accuracy_of, costs_of, family_of, first_cost, width_for
 from benchmarks.table1.growth import fit, sort
 from benchmarks.table1.instances import curvatures, numbers_kept, storage, top_curvature
 from benchmarks.table1.tables import STORED
@@ -62,6 +62,23 @@ def test_a_tensor_kept_twice_is_counted_once():
 )
 def test_what_a_state_keeps_by_hand(label, kept):
     assert storage(STORED[label], 40) == kept(40, PARAMETERS)
+
+
+def test_only_runs_of_the_table_have_a_family():
+    def record(dataset, problem, solver):
+        return SimpleNamespace(
+            dataset=SimpleNamespace(name=dataset),
+            problem=SimpleNamespace(name=problem, config={}),
+            solver=SimpleNamespace(name=solver, config={}),
+            reformulation={"wasserstein": "reduced"},
+        )
+
+    assert family_of(record("synthetic", "kl_classification", "gcivr")) == "kl"
+    assert family_of(record("synthetic", "wasserstein_logistic", "gcivr")) == "reduced"
+    assert family_of(record("synthetic", "wasserstein_logistic", "serr")) == "serr"
+    assert family_of(record("synthetic", "kl_classification", "scgd")) is None
+    assert family_of(record("breast_cancer", "kl_classification", "gcivr")) is None
+    assert family_of(record("synthetic", "group_classification", "gcivr")) is None
 
 
 def test_the_reduced_form_keeps_nothing_per_sample():
