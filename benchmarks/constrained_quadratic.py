@@ -17,7 +17,8 @@ import torch
 from torch import Tensor
 
 from drobench.objective.composite import Composite
-from drobench.objective.oracle import Oracle, build_oracle
+from drobench.objective.oracle import Oracle
+from drobench.objective.oracles.build import build_oracle
 from drobench.objective.predictor import ModelConfig
 from drobench.reformulation.constraints import SmoothedConstraints
 from drobench.reformulation.reformulation import ReformulationConfig
@@ -58,7 +59,7 @@ def curvature(problem: Any, alpha: float, gamma: float) -> float:
 
 def largest_violation(problem: Any, point: Tensor) -> float:
     """Return `max_k c_k`, negative inside."""
-    return float(problem.form.constraints.rates(point[None], slice(None)).max())
+    return float(problem.form.constraints.violations(point[None], slice(None)).max())
 
 
 def gap(problem: Any, point: Tensor) -> float:
@@ -71,7 +72,7 @@ def minimiser(problem: Any, form: SmoothedConstraints) -> Tensor:
     point, constraints = problem.solution, problem.form.constraints
     for _ in range(200):
         gradient = form.smooth_gradient(point)
-        violations = constraints.rates(point[None], slice(None))[0]
+        violations = constraints.violations(point[None], slice(None))[0]
         exponents = form.alpha / form.gamma * torch.cat([violations, violations.new_zeros(1)])
         weights = torch.softmax(exponents, dim=0)[:-1]
         mean = weights @ constraints.normals

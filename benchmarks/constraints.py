@@ -18,7 +18,7 @@ from torch import Tensor
 from benchmarks.side_by_side import Comparison, least, machine, one_thread, table, timed
 from drobench.objective.composite import Composite
 from drobench.objective.forms import FiniteSum
-from drobench.objective.oracle import build_oracle
+from drobench.objective.oracles.build import build_oracle
 from drobench.objective.predictor import ModelConfig
 from drobench.objective.rate_constraints import RateConstraints
 from drobench.reformulation.reformulation import ReformulationConfig

@@ -19,7 +19,7 @@ import torch
 
 from benchmarks.instances import SEED, composite_oracle
 from benchmarks.side_by_side import Comparison, least, machine, one_thread, table, timed
-from drobench.objective.oracle import CompositeOracle
+from drobench.objective.oracles.composite import CompositeOracle
 from drobench.solver import SingleProcess
 from drobench_plugins.solvers.gcivr import Gcivr, GcivrConfig, GcivrState
 

@@ -84,7 +84,7 @@ def measure() -> list[Comparison]:
     """Return the ratios, without and with start-up."""
     from drobench.app.assemble import assemble
     from drobench.app.config import compose, hydra_ready, register, resolve
-    from drobench.objective.oracle import build_oracle
+    from drobench.objective.oracles.build import build_oracle
     from drobench.registry import load_catalogue
     from drobench.training.trainer import train
 

@@ -6,8 +6,9 @@ import torch
 from torch import Tensor
 
 from drobench.objective.composite import Composite
-from drobench.objective.oracle import CompositeOracle, Shard
+from drobench.objective.oracles.composite import CompositeOracle
 from drobench.objective.predictor import ModelConfig
+from drobench.objective.sampling import Shard
 from drobench.reformulation.reformulation import ReformulationConfig
 from drobench.reformulation.routes import find_route
 from drobench.registry import load_catalogue

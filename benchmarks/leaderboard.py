@@ -31,9 +31,8 @@ import polars
 
 from benchmarks.side_by_side import Comparison, least, machine, one_thread, table, timed
 from drobench.results import contents
+from drobench.results.comparison.leaderboard import leaderboard
 from drobench.results.curves import StoredCurves
-from drobench.results.formats import format_csv
-from drobench.results.leaderboard import leaderboard
 from drobench.results.record import (
     Component,
     DatasetComponent,
@@ -46,6 +45,7 @@ from drobench.results.record import (
     Seconds,
     Status,
 )
+from drobench.results.report.formats import format_csv
 from drobench.results.store import ResultStore
 
 RUNS = 10_000

@@ -10,13 +10,13 @@ import tempfile
 from pathlib import Path
 
 from drobench.app.report_command import write_report
-from drobench.results.board import Leaderboard
 from drobench.results.bundle import unpack
+from drobench.results.comparison.board import Leaderboard
+from drobench.results.comparison.leaderboard import leaderboard
 from drobench.results.curves import StoredCurves
-from drobench.results.formats import format_markdown
-from drobench.results.leaderboard import leaderboard
 from drobench.results.record import Record
 from drobench.results.report.content import gather
+from drobench.results.report.formats import format_markdown
 from drobench.results.report.plots import write_plots
 from drobench.results.store import ResultStore
 

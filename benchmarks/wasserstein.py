@@ -129,7 +129,7 @@ def run_conic(rows: int, features: int, tolerance: float) -> dict[str, Any]:
     """Solve the program of `exact_convex`."""
     import cvxpy  # noqa: F401  # loaded before the meter starts
 
-    from drobench.objective.oracle import ReferenceOracle
+    from drobench.objective.oracles.reference import ReferenceOracle
     from drobench.reformulation.certificates import lower_bound
     from drobench.solver import SingleProcess
     from drobench_plugins.solvers.exact_convex import ExactConvex, ExactConvexConfig
@@ -179,7 +179,7 @@ def _continuation(
 ) -> dict[str, Any]:
     import torch
 
-    from drobench.objective.oracle import CompositeOracle
+    from drobench.objective.oracles.composite import CompositeOracle
     from drobench.reformulation.certificates import lower_bound
     from drobench.solver import SingleProcess
     from drobench_plugins.solvers.gcivr import Gcivr, GcivrConfig

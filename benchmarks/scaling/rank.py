@@ -16,7 +16,8 @@ import torch.distributed
 from torch import Tensor
 
 from benchmarks.instances import composite_oracle
-from drobench.objective.oracle import CompositeOracle, Shard
+from drobench.objective.oracles.composite import CompositeOracle
+from drobench.objective.sampling import Shard
 from drobench.solver import Communicator, ProcessGroup, SingleProcess
 from drobench_plugins.solvers.dist_gcivr import DistGcivr, DistGcivrConfig
 

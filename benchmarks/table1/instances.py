@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from drobench.objective.composite import Composite
-from drobench.objective.forms import Scored
-from drobench.objective.oracle import build_oracle
+from drobench.objective.forms import NativeForm
+from drobench.objective.oracles.build import build_oracle
 from drobench.objective.wasserstein import WassersteinRisk
 from drobench.reformulation.reformulation import ReformulationConfig
 from drobench.reformulation.wasserstein import WassersteinToComposite, restore
@@ -68,7 +68,7 @@ def curvatures(kind: str, size: int, widths: Sequence[float], seed: int = 0) -> 
     ]
 
 
-def top_curvature(form: Composite | Scored, point: Tensor) -> float:
+def top_curvature(form: Composite | NativeForm, point: Tensor) -> float:
     """Return the top eigenvalue of the Hessian of the smooth part."""
     return float(_eigenvalues(form, point)[-1])
 
@@ -81,7 +81,7 @@ def condition_number(problem: Sequence[str], size: int, seed: int = 0) -> float:
     return float(curvature[-1] / curvature[0])
 
 
-def _eigenvalues(form: Composite | Scored, point: Tensor) -> Tensor:
+def _eigenvalues(form: Composite | NativeForm, point: Tensor) -> Tensor:
     """Return those of the Hessian of the smooth part, from central differences of its gradient."""
     steps = _DIFFERENCE * torch.eye(point.numel(), dtype=point.dtype)
     columns = [form.smooth_gradient(point + step) - form.smooth_gradient(point - step) for step in steps]
@@ -90,7 +90,7 @@ def _eigenvalues(form: Composite | Scored, point: Tensor) -> Tensor:
     return eigenvalues
 
 
-def _assembled(words: Sequence[str]) -> tuple[Scored, Any]:
+def _assembled(words: Sequence[str]) -> tuple[NativeForm, Any]:
     """Return the problem's form and the task of a run."""
     from drobench.app.assemble import assemble
     from drobench.app.config import compose, hydra_ready, resolve
@@ -104,7 +104,7 @@ def _assembled(words: Sequence[str]) -> tuple[Scored, Any]:
     return assembly.problem.form, assembly.task
 
 
-def _solution(form: Scored) -> Tensor:
+def _solution(form: NativeForm) -> Tensor:
     """Return the exact minimiser."""
     entry = _catalogue().solver("exact_convex").entry
     solver, alone, start = entry.factory(entry.config()), SingleProcess(), _origin(form)
@@ -113,7 +113,7 @@ def _solution(form: Scored) -> Tensor:
     return solution
 
 
-def _origin(form: Scored) -> Tensor:
+def _origin(form: NativeForm) -> Tensor:
     return torch.zeros(form.dimension, dtype=torch.float64)
 
 

@@ -11,11 +11,11 @@ import numpy as np
 from drobench.app.config import as_override, compose, from_yaml, hydra_ready, register, resolve
 from drobench.errors import DrobenchError
 from drobench.registry import load_catalogue
-from drobench.results.filters import Filter
-from drobench.results.leaderboard import Leaderboard
+from drobench.results.comparison.filters import Filter
+from drobench.results.comparison.leaderboard import Leaderboard
+from drobench.results.comparison.targets import Target
 from drobench.results.record import Record
 from drobench.results.store import ResultStore
-from drobench.results.targets import Target
 
 
 def default_results() -> Path:
@@ -71,8 +71,8 @@ def leaderboard(
         select: `validation` keeps one configuration per solver.
         only: Which runs take part, e.g. `Filter(problem=["kl_*"])`; null: all.
     """
+    from drobench.results.comparison.leaderboard import leaderboard as compare
     from drobench.results.curves import StoredCurves
-    from drobench.results.leaderboard import leaderboard as compare
 
     store = ResultStore(Path(results) if results is not None else default_results())
     records = store.records().records

@@ -12,7 +12,7 @@ import torch.distributed
 from drobench.app.config import RunConfig, plain
 from drobench.app.optimum import Reference, find_optimum
 from drobench.data.dataset import Dataset
-from drobench.objective.oracle import build_oracle
+from drobench.objective.oracles.build import build_oracle
 from drobench.problem.problem import Problem
 from drobench.reformulation.routes import Route, find_route
 from drobench.registry import Catalogue

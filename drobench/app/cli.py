@@ -12,7 +12,7 @@ from drobench.errors import DrobenchError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from drobench.results.board import Leaderboard
+    from drobench.results.comparison.board import Leaderboard
     from drobench.results.record import Record
     from drobench.results.store import ResultStore
 
@@ -293,8 +293,8 @@ def _sweep(options: argparse.Namespace) -> int:
 
 
 def _leaderboard(options: argparse.Namespace) -> int:
-    from drobench.results.formats import format_csv, format_json, format_markdown
-    from drobench.results.pages import format_html
+    from drobench.results.report.formats import format_csv, format_json, format_markdown
+    from drobench.results.report.pages import format_html
 
     _, _, found = _compared(options)
     formats = {"markdown": format_markdown, "csv": format_csv, "json": format_json, "html": format_html}
@@ -321,11 +321,11 @@ def _plot(options: argparse.Namespace) -> int:
 
 def _compared(options: argparse.Namespace) -> "tuple[ResultStore, list[Record], Leaderboard]":
     """The folder of results, the runs in question and what their comparison says."""
+    from drobench.results.comparison.filters import Filter
+    from drobench.results.comparison.leaderboard import leaderboard
+    from drobench.results.comparison.targets import Target
     from drobench.results.curves import StoredCurves
-    from drobench.results.filters import Filter
-    from drobench.results.leaderboard import leaderboard
     from drobench.results.store import ResultStore
-    from drobench.results.targets import Target
 
     kept = Filter(options.problem, options.dataset, options.solver, dict(_setting(text) for text in options.where))
     targets = [Target.parse(text) for text in options.target]

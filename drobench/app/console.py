@@ -9,10 +9,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from drobench.registry import PLUGIN_API, Catalogue, Entry
-from drobench.results.board import Leaderboard
-from drobench.results.board import Table as TextTable
-from drobench.results.formats import TEXT_COLUMNS, reading, sections
+from drobench.results.comparison.board import Leaderboard
+from drobench.results.comparison.board import Table as TextTable
 from drobench.results.record import FAILURES, Iterate, Record, Status
+from drobench.results.report.formats import TEXT_COLUMNS, reading, sections
 
 _UNLIMITED = 10_000
 _METRICS = (

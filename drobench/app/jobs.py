@@ -18,7 +18,7 @@ from drobench.results.record import FAILURES, Record
 from drobench.results.store import ResultStore
 
 
-class RunFailed(DrobenchError):  # noqa: N818 - reads as what it says
+class RunFailed(DrobenchError):
     """A run ended badly; its record says how."""
 
     exit_code = 1

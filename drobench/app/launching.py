@@ -34,7 +34,7 @@ _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS
 _CONSEQUENCES = (signal.SIGTERM, signal.SIGABRT)
 
 
-class RankFailed(DrobenchError):  # noqa: N818 - reads as what it says
+class RankFailed(DrobenchError):
     """One of the processes of a run failed."""
 
 

@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from drobench.objective.forms import Constrained, RobustRisk, Scored
-from drobench.objective.oracle import build_oracle
+from drobench.objective.forms import Constrained, NativeForm, RobustRisk
+from drobench.objective.oracles.build import build_oracle
 from drobench.problem.problem import Problem
 from drobench.reformulation.certificates import lower_bound
 from drobench.registry import Catalogue, Registered, SolverEntry
@@ -67,14 +67,14 @@ def _read(file: Path) -> Optimum | None:
         return None
 
 
-def _convex_minorant(form: Any) -> Scored | None:
+def _convex_minorant(form: Any) -> NativeForm | None:
     """Return the form if it is convex, or a convex one that is never above it and may touch it at the optimum."""
     if isinstance(form, RobustRisk) and not form.convex and form.losses.convex:
         form = replace(form, ambiguity=form.ambiguity.minorant())
-    return form if isinstance(form, Scored) and form.convex else None
+    return form if isinstance(form, NativeForm) and form.convex else None
 
 
-def _solve(form: Scored, convex: Scored, start: Tensor, found: Registered[SolverEntry]) -> Reference:
+def _solve(form: NativeForm, convex: NativeForm, start: Tensor, found: Registered[SolverEntry]) -> Reference:
     if not isinstance(convex, found.entry.accepts):
         return Reference(None, f"does not accept a {type(convex).__name__}")
     solver = found.entry.factory(found.entry.config())
@@ -83,7 +83,7 @@ def _solve(form: Scored, convex: Scored, start: Tensor, found: Registered[Solver
         with torch.no_grad():
             state = solver.step(solver.init(start, oracle, alone), oracle, alone)
             point = solver.solution(state)
-            # Scored on the original: where a minorant was solved, this is what shows whether the two touch.
+            # NativeForm on the original: where a minorant was solved, this is what shows whether the two touch.
             value = float(form.value(point))
             below = lower_bound(convex, point, getattr(state, "dual", None))
             violation = _largest_violation(form, point)
@@ -100,11 +100,11 @@ def _solve(form: Scored, convex: Scored, start: Tensor, found: Registered[Solver
     return Reference(Optimum(value=value, method=found.entry.name, certificate=certificate))
 
 
-def _largest_violation(form: Scored, point: Tensor) -> float:
+def _largest_violation(form: NativeForm, point: Tensor) -> float:
     """Return how far `point` is from satisfying the worst constraint, negative or zero where it does."""
     if not isinstance(form, Constrained):
         return 0.0
-    values = [form.constraints.rates(point[None], slice(None))[0]]
+    values = [form.constraints.violations(point[None], slice(None))[0]]
     if form.constraints.cheap_count:
         values.append(form.constraints.cheap(point[None])[0][0])
     return float(torch.cat([*values, point.new_full((1,), -torch.inf)]).max())

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from drobench.errors import DrobenchError
-from drobench.results.board import Leaderboard
+from drobench.results.comparison.board import Leaderboard
 from drobench.results.record import Record
 from drobench.results.report.content import gather
 from drobench.results.report.page import report_page
@@ -18,7 +18,7 @@ from drobench.results.store import ResultStore
 REPORT_NAME = "report.html"
 
 
-class ReportUnwritable(DrobenchError):  # noqa: N818 - reads as what it says
+class ReportUnwritable(DrobenchError):
     """The report cannot be written where it should go."""
 
 

@@ -11,8 +11,8 @@ from drobench.app.config import data_dir, register
 from drobench.app.console import show_leaderboard, status_style, table
 from drobench.app.sweep import Cell, Plan, estimate_seconds, execute, find_sweep, load_sweep, plan, summary
 from drobench.registry import Catalogue, load_catalogue
+from drobench.results.comparison.leaderboard import NothingToCompare, leaderboard
 from drobench.results.curves import StoredCurves
-from drobench.results.leaderboard import NothingToCompare, leaderboard
 from drobench.results.record import FAILURES, Record
 from drobench.results.store import ResultStore
 

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from drobench.objective.ambiguity_sets import CVaR, KLPenalty
-from drobench.objective.forms import Constrained, Constraints, FiniteSum, RobustRisk, Scored
+from drobench.objective.forms import Constrained, Constraints, FiniteSum, NativeForm, RobustRisk
 from drobench.objective.group_adversary import GroupAdversary
 from drobench.objective.losses import LinearMarginLosses, LogisticLoss, Losses, Pullback
 from drobench.objective.regularizers import ElasticNet, Zero
@@ -50,7 +50,7 @@ class KnownProblem:
     """
 
     name: str
-    form: Scored
+    form: NativeForm
     start: Tensor
     optimum: float
     certificate: str
@@ -61,7 +61,7 @@ class KnownProblem:
         """Return the objective, plus the largest violation at a price that makes infeasible points no better."""
         value = float(self.form.value(point))
         if isinstance(self.form, Constrained):
-            violations = self.form.constraints.rates(point[None], slice(None))
+            violations = self.form.constraints.violations(point[None], slice(None))
             value += self.penalty * max(0.0, float(violations.max()))
         return value
 
@@ -102,7 +102,7 @@ class HalfSpaces(Constraints):
         normals = self.normals[index]
         return points @ normals.T - self.bounds[index], lambda cotangents: cotangents @ normals
 
-    def rates(self, points: Tensor, index: Index) -> Tensor:
+    def violations(self, points: Tensor, index: Index) -> Tensor:
         return self.surrogates(points, index)[0]
 
 

@@ -20,7 +20,7 @@ _WAYS = ("connect", "connect_ex", "sendto")
 _TIMEOUT = 120.0
 
 
-class NetworkRefused(OSError):  # noqa: N818  # reads as what it says
+class NetworkRefused(OSError):
     """Somebody tried to reach the network."""
 
 

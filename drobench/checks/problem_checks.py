@@ -17,7 +17,7 @@ from drobench.data.dataset import Dataset
 from drobench.errors import DrobenchError
 from drobench.objective.composite import Composite
 from drobench.objective.forms import Constrained, RobustRisk
-from drobench.objective.oracle import build_oracle
+from drobench.objective.oracles.build import build_oracle
 from drobench.objective.predictor import ModelConfig
 from drobench.problem.metrics import SplitScore
 from drobench.problem.problem import Problem

@@ -19,7 +19,7 @@ from drobench.checks.trials import Trial, find_trials, last, states
 from drobench.checks.two_ranks import Request, on_one_process, on_two_processes
 from drobench.checks.watched_oracle import draw_everything, watch
 from drobench.errors import DrobenchError
-from drobench.objective.forms import Composite, Constrained, FiniteSum, MinMax, Scored
+from drobench.objective.forms import Composite, Constrained, FiniteSum, MinMax, NativeForm
 from drobench.reformulation.reformulation import ReformulationConfig
 from drobench.reformulation.routes import NoRouteError, find_route
 from drobench.registry import SolverEntry
@@ -28,7 +28,7 @@ from drobench.registry.time_limit import TimeLimitExpired, time_limit
 from drobench.solver import SingleProcess, Solver
 from drobench.solver.solver import state_from_dict, state_to_dict, state_type
 
-_FORMS = (Composite, Constrained, MinMax, FiniteSum, Scored)
+_FORMS = (Composite, Constrained, MinMax, FiniteSum, NativeForm)
 _STEPS = 40
 _STOP = 13
 _RATE_SEEDS = 5

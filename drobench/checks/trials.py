@@ -9,7 +9,9 @@ from torch import Tensor
 
 from drobench.checks.known_solutions import KnownProblem, known_problems
 from drobench.errors import DrobenchError
-from drobench.objective.oracle import Oracle, Shard, build_oracle
+from drobench.objective.oracle import Oracle
+from drobench.objective.oracles.build import build_oracle
+from drobench.objective.sampling import Shard
 from drobench.reformulation.reformulation import ReformulationConfig
 from drobench.reformulation.routes import NoRouteError, Route, find_route
 from drobench.registry import SolverEntry

@@ -24,7 +24,7 @@ from torch import Tensor
 from drobench.checks.trials import find_trials, last, states
 from drobench.checks.watched_oracle import draw_everything
 from drobench.errors import DrobenchError
-from drobench.objective.oracle import Shard
+from drobench.objective.sampling import Shard
 from drobench.registry import SolverEntry, load_catalogue
 from drobench.solver import Communicator, ProcessGroup, SingleProcess
 

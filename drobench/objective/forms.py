@@ -7,16 +7,18 @@ Native forms: `RobustRisk`, `Constrained`, `FiniteSum`. Forms that solvers accep
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from drobench.errors import DrobenchError
+from drobench.moved import moved, warn_of_old_name
 from drobench.objective.ambiguity_sets import AmbiguitySet
-from drobench.objective.composite import Composite, Rows
+from drobench.objective.composite import Composite
 from drobench.objective.losses import Losses, Pullback, PullbackDifference, difference_of
 from drobench.objective.regularizers import Regularizer
-from drobench.objective.sampling import Index
+from drobench.objective.sampling import Index, Rows
 
 __all__ = [
     "Composite",
@@ -25,8 +27,8 @@ __all__ = [
     "FiniteSum",
     "GroupedMinMax",
     "MinMax",
+    "NativeForm",
     "RobustRisk",
-    "Scored",
     "stationarity",
 ]
 
@@ -34,7 +36,7 @@ __all__ = [
 STATIONARITY_STEP = 1.0
 
 
-class Scored(ABC):
+class NativeForm(ABC):
     """A native form: what every result is scored on, whatever form the solver worked on."""
 
     regularizer: Regularizer
@@ -59,7 +61,7 @@ class Scored(ABC):
         """Whether the objective is convex."""
 
 
-def stationarity(form: Scored, point: Tensor) -> Tensor:
+def stationarity(form: NativeForm, point: Tensor) -> Tensor:
     """Return the squared norm of the gradient mapping `(x - prox(x - eta grad Phi(x))) / eta` with `eta = 1`."""
     step = STATIONARITY_STEP
     moved = form.regularizer.prox(point - step * form.smooth_gradient(point), step)
@@ -67,7 +69,7 @@ def stationarity(form: Scored, point: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True, eq=False)
-class FiniteSum(Scored):
+class FiniteSum(NativeForm):
     """`r(x) + mean f_i(x)`: empirical risk."""
 
     losses: Losses
@@ -94,7 +96,7 @@ class FiniteSum(Scored):
 
 
 @dataclass(frozen=True, eq=False)
-class RobustRisk(Scored):
+class RobustRisk(NativeForm):
     """`r(x) + sup over Q in the ambiguity set of sum_i q_i f_i(x)`, minus the penalty of `Q` where there is one."""
 
     losses: Losses
@@ -179,12 +181,24 @@ class Constraints(ABC):
         raise DrobenchError(f"{type(self).__name__} has no conic form; use reformulation.projection=euclidean.")
 
     @abstractmethod
-    def rates(self, points: Tensor, index: Index) -> Tensor:
+    def violations(self, points: Tensor, index: Index) -> Tensor:
         """Return the exact, not differentiable, violations `(k, rows)`, negative where satisfied."""
+
+    def rates(self, points: Tensor, index: Index) -> Tensor:
+        """The old name of `violations`."""
+        warn_of_old_name("Constraints.rates", "Constraints.violations")
+        return self.violations(points, index)
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        super().__init_subclass__(**arguments)
+        # Classes that were written for the old name go on working.
+        if "rates" in vars(cls) and "violations" not in vars(cls):
+            warn_of_old_name(f"{cls.__name__}.rates", f"{cls.__name__}.violations")
+            cls.violations = vars(cls)["rates"]  # type: ignore[method-assign]
 
 
 @dataclass(frozen=True, eq=False)
-class Constrained(Scored):
+class Constrained(NativeForm):
     """`min objective(x)` subject to `constraints`; its value is that of the objective, feasible or not."""
 
     objective: FiniteSum
@@ -281,3 +295,6 @@ class GroupedMinMax(MinMax):
 
         Under a KL penalty, or none, `q` becomes proportional to `(q exp(step losses))^(1 / (1 + step gamma))`.
         """
+
+
+__getattr__ = moved(__name__, {"Scored": "drobench.objective.forms.NativeForm"})

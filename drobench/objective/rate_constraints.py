@@ -164,7 +164,7 @@ class RateConstraints(Constraints):
 
         return self._select(values, index), by_margin
 
-    def rates(self, points: Tensor, index: Index) -> Tensor:
+    def violations(self, points: Tensor, index: Index) -> Tensor:
         margins, _ = self.margins.linearize(points, slice(None))
         errors = zero_one(margins)
         groups, _ = self._groups(index)

@@ -1,8 +1,10 @@
-"""Drawing row indices.
+"""Draws of rows, and how they are drawn.
 
 Uniform draws with or without replacement from `{0, ..., population - 1}`. Without replacement is the default of every
 solver: it is unbiased too, with a variance smaller by the factor `(population - size) / (population - 1)`.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -10,6 +12,38 @@ from torch import Tensor
 
 Index = slice | Tensor
 """Rows of one index set: a slice (no copy is made) or a vector of integers."""
+
+
+class Rows(NamedTuple):
+    """A draw from the two index sets; `None` where an index set is absent.
+
+    With several processes each holds its part of the draw. A share is the fraction of the whole draw that this part
+    is: the share-weighted sum of the parts' means is the mean of the draw.
+    """
+
+    samples: Index | None
+    constraints: Index | None = None
+    sample_share: float = 1.0
+    constraint_share: float = 1.0
+    covered: float = 0.0
+    """Size of the whole draw over the size of the index set that `g` averages over; 1 is the exact full set."""
+    data: slice | None = None
+    """With several processes, the rows over which this one evaluates *all* drawn constraints, for sums over all rows to
+    be pooled before anything else is made of them; `None`: it evaluates its part of the constraints on all rows. The
+    share of the constraints is then that of these rows."""
+    by_group: Tensor | None = None
+    """For a draw by groups, how many rows of each group the whole draw has, `(G,)`; `None`: the draw is uniform."""
+
+
+class Shard(NamedTuple):
+    """Which of `parts` equal parts of every draw this process evaluates."""
+
+    rank: int = 0
+    parts: int = 1
+
+    def bounds(self, size: int) -> tuple[int, int]:
+        """Return the first and one past the last position of this part among `size`."""
+        return self.rank * size // self.parts, (self.rank + 1) * size // self.parts
 
 
 def sample_indices(generator: np.random.Generator, population: int, size: int, replacement: bool) -> Tensor:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from drobench.objective.forms import Scored
+from drobench.objective.forms import NativeForm
 from drobench.objective.losses import LinearMarginLosses, LogisticLoss
 from drobench.objective.regularizers import ElasticNet
 
@@ -30,7 +30,7 @@ def norm_of(vector: Tensor, norm: str) -> Tensor:
 
 
 @dataclass(frozen=True, eq=False)
-class WassersteinRisk(Scored):
+class WassersteinRisk(NativeForm):
     """`(l2 / 2) |x|^2 + F(x)`, exact; `norm` is that of the transport cost, `free` the number of intercepts."""
 
     margins: LinearMarginLosses

@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor
 
-from drobench.objective.forms import Scored
+from drobench.objective.forms import NativeForm
 from drobench.objective.predictor import Predictor
 from drobench.problem.metrics import SplitScore
 
@@ -13,7 +13,7 @@ from drobench.problem.metrics import SplitScore
 class Problem(ABC):
     """One problem on one dataset. Whatever form a solver works on, its result is scored here."""
 
-    form: Scored
+    form: NativeForm
     """The native form, on the training rows."""
     predictor: Predictor
     tolerance: float = 0.0

@@ -19,13 +19,13 @@ import math
 import torch
 from torch import Tensor
 
-from drobench.objective.forms import Constrained, FiniteSum, RobustRisk, Scored
+from drobench.objective.forms import Constrained, FiniteSum, NativeForm, RobustRisk
 from drobench.objective.losses import LinearMarginLosses, LogisticLoss
 from drobench.objective.regularizers import Box, ElasticNet, EuclideanBall, Indicator, L1Ball
 from drobench.objective.wasserstein import WassersteinRisk, norm_of
 
 
-def lower_bound(form: Scored, point: Tensor, dual: Tensor | None = None) -> float | None:
+def lower_bound(form: NativeForm, point: Tensor, dual: Tensor | None = None) -> float | None:
     """Return a number that the optimum of a convex `form` is not below, or `None` where no bound is known.
 
     Args:

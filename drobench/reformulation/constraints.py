@@ -16,11 +16,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from drobench.objective.composite import LARGEST_EXPONENT, Change, Composite, Estimate, Rows, Total
+from drobench.objective.composite import Change, Composite, Means, Total
+from drobench.objective.composites.losses import LARGEST_EXPONENT
 from drobench.objective.forms import Constrained, Constraints
 from drobench.objective.losses import Pullback, PullbackDifference, difference_of
 from drobench.objective.outer_functions import ScaledLog
-from drobench.objective.sampling import Index
+from drobench.objective.sampling import Index, Rows
 from drobench.reformulation.projection import project_on
 from drobench.reformulation.reformulation import Reformulation, ReformulationConfig
 
@@ -62,21 +63,21 @@ class SmoothedConstraints(Composite):
         self.constraint_rows = form.constraints.rows
         self.outer = PenaltyLog(gamma, self.terms)
 
-    def estimate(self, points: Tensor, rows: Rows, shift: Tensor | None) -> Estimate:
+    def estimate(self, points: Tensor, rows: Rows, shift: Tensor | None) -> Means:
         if rows.constraints is None:
             return self._losses_alone(points, rows, shift)
         return self._estimate(points, rows, shift, *self.form.constraints.surrogates(points, rows.constraints))
 
-    def pooled_estimate(self, points: Tensor, rows: Rows, shift: Tensor | None, total: Total) -> Estimate:
+    def pooled_estimate(self, points: Tensor, rows: Rows, shift: Tensor | None, total: Total) -> Means:
         return self._estimate(points, rows, shift, *self._pooled_surrogates(points, rows, total))
 
-    def _losses_alone(self, points: Tensor, rows: Rows, shift: Tensor | None) -> Estimate:
+    def _losses_alone(self, points: Tensor, rows: Rows, shift: Tensor | None) -> Means:
         """Return the means of a further part of the samples, which has nothing to say about the constraints."""
         assert rows.samples is not None
         nothing = points.new_zeros(points.shape[0], 1)
         loss_value, loss_gradient = self.losses.mean(points, rows.samples)
         shift = points.new_zeros(()) if shift is None else shift
-        return Estimate(nothing, torch.zeros_like(points)[:, None], loss_value, loss_gradient, nothing, shift)
+        return Means(nothing, torch.zeros_like(points)[:, None], loss_value, loss_gradient, nothing, shift)
 
     def _pooled_surrogates(self, points: Tensor, rows: Rows, total: Total) -> tuple[Tensor, Pullback]:
         """Return the surrogates of all rows, and the pullback to this process's part of them.
@@ -90,7 +91,7 @@ class SmoothedConstraints(Composite):
 
     def _estimate(
         self, points: Tensor, rows: Rows, shift: Tensor | None, sampled: Tensor, pull_sampled: Pullback
-    ) -> Estimate:
+    ) -> Means:
         if rows.samples is not None and self.has_losses:
             loss_value, loss_gradient = self.losses.mean(points, rows.samples)
         else:
@@ -112,7 +113,7 @@ class SmoothedConstraints(Composite):
             # Of the sampled constraints only the drawn ones are known; the others can only add.
             floor = floor + (total * rows.covered if position == 0 else total)
             jacobian = jacobian + pullback((powers * (weight * self.alpha / self.gamma))[:, None])[:, 0]
-        return Estimate(
+        return Means(
             (value / terms)[:, None],
             (jacobian / terms)[:, None],
             loss_value,
@@ -272,8 +273,8 @@ class CentredConstraints(Constraints):
     def cheap(self, points: Tensor) -> tuple[Tensor, Pullback]:
         return self._add(points, *self.original.cheap(points))
 
-    def rates(self, points: Tensor, index: Index) -> Tensor:
-        return self.original.rates(points, index)
+    def violations(self, points: Tensor, index: Index) -> Tensor:
+        return self.original.violations(points, index)
 
     def _add(self, points: Tensor, values: Tensor, pullback: Pullback) -> tuple[Tensor, Pullback]:
         offsets = points - self.centre

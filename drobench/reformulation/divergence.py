@@ -30,16 +30,9 @@ from drobench.objective.ambiguity_sets import (
     KLBall,
     KLPenalty,
 )
-from drobench.objective.composite import (
-    LARGEST_EXPONENT,
-    Composite,
-    DualTerms,
-    DualTransform,
-    LiftedComposite,
-    LossComposite,
-    LossTerms,
-    LossTransform,
-)
+from drobench.objective.composite import Composite
+from drobench.objective.composites.lifted import DualTerms, DualTransform, LiftedComposite
+from drobench.objective.composites.losses import LARGEST_EXPONENT, LossComposite, LossTerms, LossTransform
 from drobench.objective.forms import RobustRisk
 from drobench.objective.losses import Losses, smooth_hinge
 from drobench.objective.outer_functions import NegativeSquare, NoOuter, Perspective, ScaledLog, SmoothedRoot

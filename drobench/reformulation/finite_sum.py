@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from drobench.objective.composite import Composite, LossComposite, PlainLosses
+from drobench.objective.composite import Composite
+from drobench.objective.composites.losses import LossComposite, PlainLosses
 from drobench.objective.forms import Constrained, FiniteSum, RobustRisk
 from drobench.objective.losses import LogisticLoss
 from drobench.objective.outer_functions import NoOuter

@@ -19,11 +19,12 @@ import torch
 from torch import Tensor
 
 from drobench.objective.ambiguity_sets import Chi2Ball, Chi2Penalty, CVaR, KLPenalty
-from drobench.objective.composite import Change, Composite, Estimate, Rows, RowTerms
+from drobench.objective.composite import Change, Composite, Means, RowTerms
 from drobench.objective.forms import GroupedMinMax, RobustRisk
 from drobench.objective.group_adversary import GroupAdversary
 from drobench.objective.outer_functions import LogMeanExp
 from drobench.objective.regularizers import Simplex
+from drobench.objective.sampling import Rows
 from drobench.reformulation.reformulation import Reformulation, ReformulationConfig
 from drobench.reformulation.saddle import SMALLEST_WEIGHT, penalty_slope, project_weights
 
@@ -46,7 +47,7 @@ class GroupMeans(Composite):
         self.outputs = form.ambiguity.count
         self.factors = form.samples / form.ambiguity.sizes
 
-    def estimate(self, points: Tensor, rows: Rows, shift: Tensor | None) -> Estimate:
+    def estimate(self, points: Tensor, rows: Rows, shift: Tensor | None) -> Means:
         assert rows.samples is not None
         values, pullback = self.losses.linearize(points, rows.samples)
         factors = self._factors(rows, values)
@@ -55,7 +56,7 @@ class GroupMeans(Composite):
         jacobian = pullback(factors.expand(points.shape[0], -1, -1)).mul_(scale)
         nothing = points.new_zeros(points.shape[0])
         unknown = torch.full_like(inner, -torch.inf)
-        return Estimate(inner, jacobian, nothing, torch.zeros_like(points), unknown, points.new_zeros(()))
+        return Means(inner, jacobian, nothing, torch.zeros_like(points), unknown, points.new_zeros(()))
 
     def change(self, points: Tensor, rows: Rows, shift: Tensor) -> Change:
         """One pullback of differences, half the work of two pullbacks."""

@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 
 from drobench.objective.ambiguity_sets import AmbiguitySet, Chi2Ball, Chi2Penalty, CVaR, KLPenalty
-from drobench.objective.composite import Rows
 from drobench.objective.forms import MinMax, RobustRisk
 from drobench.objective.losses import LogisticLoss
 from drobench.objective.regularizers import NormCone, Simplex
+from drobench.objective.sampling import Rows
 from drobench.objective.wasserstein import WassersteinRisk
 from drobench.reformulation.reformulation import Reformulation, ReformulationConfig
 

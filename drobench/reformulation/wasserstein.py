@@ -19,7 +19,9 @@ import torch
 from torch import Tensor
 
 from drobench.errors import DrobenchError
-from drobench.objective.composite import Composite, DualTerms, DualTransform, LiftedComposite, LossTerms
+from drobench.objective.composite import Composite
+from drobench.objective.composites.lifted import DualTerms, DualTransform, LiftedComposite
+from drobench.objective.composites.losses import LossTerms
 from drobench.objective.forms import Constrained, Constraints, FiniteSum
 from drobench.objective.losses import LogisticLoss, NoLosses, Pullback, smooth_hinge
 from drobench.objective.outer_functions import NoOuter
@@ -196,7 +198,7 @@ class TransportConstraints(Constraints):
             (slopes,) = torch.autograd.grad(values.sum(), leaves)
         return values.detach()[:, None], lambda cotangents: cotangents * slopes[:, None]
 
-    def rates(self, points: Tensor, index: Index) -> Tensor:
+    def violations(self, points: Tensor, index: Index) -> Tensor:
         return self.surrogates(points, index)[0]
 
     def project_conic(self, point: Tensor) -> Tensor:

@@ -55,7 +55,7 @@ class NumberedConstraints(Constraints):
 
         return values, pullback
 
-    def rates(self, points: Tensor, index: Index) -> Tensor:
+    def violations(self, points: Tensor, index: Index) -> Tensor:
         return self.surrogates(points, index)[0]
 
     def project(self, point: Tensor) -> Tensor:

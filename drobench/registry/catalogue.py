@@ -41,11 +41,11 @@ AnyEntry_co = TypeVar("AnyEntry_co", bound=Entry, covariant=True)
 OneKind = TypeVar("OneKind", bound=Entry)
 
 
-class UnknownName(DrobenchError):  # noqa: N818 - reads as what it says
+class UnknownName(DrobenchError):
     """No installed plugin offers a solver, problem or dataset of this name."""
 
 
-class NeedsNotMet(DrobenchError):  # noqa: N818 - reads as what it says
+class NeedsNotMet(DrobenchError):
     """A combination makes no sense: the data lack what the problem needs, or the solver has no use for the trainer."""
 
 

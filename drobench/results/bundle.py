@@ -37,7 +37,7 @@ _CHUNK = 1 << 20
 _MOMENT = (1980, 1, 1, 0, 0, 0)
 
 
-class BadBundle(DrobenchError):  # noqa: N818 - reads as what it says
+class BadBundle(DrobenchError):
     """A file that is no bundle, or one that was changed."""
 
     exit_code = 1

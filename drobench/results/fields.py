@@ -25,7 +25,7 @@ _LAYOUTS: dict[type, "_Layout"] = {}
 _WORDS = {str: "text", int: "a whole number", float: "a number", bool: "true or false", dict: "an object"}
 
 
-class DamagedRecord(DrobenchError):  # noqa: N818 - reads as what it says
+class DamagedRecord(DrobenchError):
     """A stored run cannot be read as what it claims to be.
 
     Args:

@@ -10,7 +10,7 @@ SHORTEST_PREFIX = 4
 _SHOWN = 8
 
 
-class UnknownRun(DrobenchError):  # noqa: N818 - reads as what it says
+class UnknownRun(DrobenchError):
     """No run, or more than one, answers to the given id."""
 
 

@@ -74,7 +74,7 @@ FAILURES = frozenset({Status.DIVERGED, Status.NON_FINITE, Status.FAILED})
 """The statuses that a comparison counts against a solver."""
 
 
-class NewerSchema(DrobenchError):  # noqa: N818 - reads as what it says
+class NewerSchema(DrobenchError):
     """A record was written by a later version of drobench.
 
     Args:

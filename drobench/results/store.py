@@ -31,11 +31,11 @@ __all__ = ["ResultStore", "RunBusy", "Scan", "StoreUnusable", "Trouble", "Unknow
 _TRIED_AGAIN = (Status.FAILED, Status.SKIPPED)
 
 
-class StoreUnusable(DrobenchError):  # noqa: N818 - reads as what it says
+class StoreUnusable(DrobenchError):
     """The folder of results cannot be used."""
 
 
-class RunBusy(DrobenchError):  # noqa: N818 - reads as what it says
+class RunBusy(DrobenchError):
     """Another process is computing this run."""
 
 

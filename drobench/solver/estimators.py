@@ -11,8 +11,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from drobench.objective.composite import Change, Rows, Total
-from drobench.objective.oracle import CompositeOracle
+from drobench.objective.composite import Change, Total
+from drobench.objective.oracles.composite import CompositeOracle
+from drobench.objective.sampling import Rows
 from drobench.solver.communicator import Communicator
 
 

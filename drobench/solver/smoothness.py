@@ -17,10 +17,10 @@ import torch
 from torch import Tensor
 
 from drobench.objective.composite import RowTerms
-from drobench.objective.oracle import CompositeOracle
+from drobench.objective.oracles.composite import CompositeOracle
 from drobench.solver.communicator import Communicator
+from drobench.solver.curvature import DIFFERENCE, rows_for_curvature
 from drobench.solver.estimators import Estimates, refresh
-from drobench.solver.step_sizes import DIFFERENCE, rows_for_curvature
 
 # More directions than this are drawn at random, which estimates the Frobenius norm without bias.
 _MOST_DIRECTIONS = 12

@@ -11,7 +11,7 @@ from typing import Any
 import pytorch_lightning as pl
 import torch
 
-from drobench.objective.oracle import Shard
+from drobench.objective.sampling import Shard
 from drobench.solver.solver import state_from_dict, state_type
 from drobench.training.evaluation import Scores
 from drobench.training.solver_module import SolverModule, Task

@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from drobench.objective.forms import Scored
-from drobench.objective.oracle import build_oracle
+from drobench.objective.forms import NativeForm
+from drobench.objective.oracles.build import build_oracle
 from drobench.objective.regularizers import Zero
 from drobench.problem.metrics import SplitScore
 from drobench.problem.problem import Problem
@@ -66,7 +66,7 @@ class _Resting:
         self.slept += time.perf_counter() - begin
 
 
-class _Bowl(Scored):
+class _Bowl(NativeForm):
     """Half the square of one number."""
 
     regularizer = Zero()

@@ -17,7 +17,8 @@ import torch
 import torch.distributed
 from torch import Tensor
 
-from drobench.objective.oracle import Oracle, Shard
+from drobench.objective.oracle import Oracle
+from drobench.objective.sampling import Shard
 from drobench.problem.problem import Problem
 from drobench.results.record import Status
 from drobench.solver.communicator import Communicator, ProcessGroup, SingleProcess

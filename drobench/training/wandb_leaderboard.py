@@ -14,8 +14,8 @@ from typing import Any
 
 import wandb
 
-from drobench.results.board import Leaderboard
-from drobench.results.formats import format_csv, format_markdown
+from drobench.results.comparison.board import Leaderboard
+from drobench.results.report.formats import format_csv, format_markdown
 from drobench.training.settings import LoggerConfig
 from drobench.training.wandb_session import start_run, tolerated
 

@@ -7,7 +7,7 @@ from app_samples import SMALL
 from drobench import leaderboard, load_solution, run
 from drobench.app.api import default_results
 from drobench.errors import DrobenchError
-from drobench.results.leaderboard import NothingToCompare
+from drobench.results.comparison.leaderboard import NothingToCompare
 from drobench.results.record import Status
 from drobench.results.store import ResultStore, UnknownRun
 

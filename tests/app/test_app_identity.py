@@ -154,7 +154,7 @@ def test_a_reconstruction_is_said_where_plugins_are_listed_and_solvers_compared(
     from rich.console import Console
 
     from drobench.app.console import show_plugins
-    from drobench.results.notes import reconstruction_note
+    from drobench.results.comparison.notes import reconstruction_note
 
     shown = io.StringIO()
     show_plugins(Console(file=shown, width=300), catalogue)

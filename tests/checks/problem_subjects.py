@@ -132,7 +132,7 @@ class WrongSurrogates(Constraints):
         normals = self.normals[index].to(points.dtype)
         return points @ normals.T - 1.0, lambda cotangents: self.factor * (cotangents @ normals)
 
-    def rates(self, points, index):
+    def violations(self, points, index):
         return self.surrogates(points, index)[0]
 
 

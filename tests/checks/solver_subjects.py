@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from drobench.objective.composite import Rows
 from drobench.objective.forms import FiniteSum
+from drobench.objective.sampling import Rows
 from drobench.registry import SolverEntry
 from drobench.solver import Solver
 

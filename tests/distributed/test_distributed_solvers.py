@@ -4,7 +4,7 @@ import pytest
 import torch
 from rank_program import CASES, FEATURES, ROWS, run_case, steady
 
-from drobench.objective.oracle import Shard
+from drobench.objective.sampling import Shard
 from drobench.solver.communicator import SingleProcess
 from drobench_plugins.solvers.gcivr import Gcivr
 

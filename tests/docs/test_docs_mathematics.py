@@ -12,11 +12,14 @@ from scipy.optimize import minimize_scalar
 from torch import Tensor
 
 from drobench.objective.ambiguity_sets import Chi2Penalty, Chi2Variance, KLPenalty
-from drobench.objective.composite import Composite, FunctionComposite, Rows
+from drobench.objective.composite import Composite
+from drobench.objective.composites.functions import FunctionComposite
 from drobench.objective.forms import Constrained, Constraints, FiniteSum, RobustRisk
 from drobench.objective.losses import LinearMarginLosses, LogisticLoss, Margin, NoLosses
-from drobench.objective.oracle import CompositeOracle, ReferenceOracle
+from drobench.objective.oracles.composite import CompositeOracle
+from drobench.objective.oracles.reference import ReferenceOracle
 from drobench.objective.regularizers import ElasticNet
+from drobench.objective.sampling import Rows
 from drobench.objective.wasserstein import WassersteinRisk
 from drobench.problem.metrics import classification_errors
 from drobench.reformulation.certificates import lower_bound
@@ -26,9 +29,9 @@ from drobench.reformulation.reformulation import ReformulationConfig
 from drobench.reformulation.routes import find_route
 from drobench.reformulation.wasserstein import WassersteinToComposite, literal_form, restore
 from drobench.solver import SingleProcess
+from drobench.solver.curvature import largest_curvature
 from drobench.solver.estimators import advance, direction, refresh
 from drobench.solver.smoothness import measure_smoothness
-from drobench.solver.step_sizes import largest_curvature
 from drobench_plugins.datasets.synthetic import SyntheticConfig, load_synthetic_dataset
 from drobench_plugins.solvers.exact_convex import ExactConvex, ExactConvexConfig
 from drobench_plugins.solvers.gcivr import Gcivr, GcivrConfig, GcivrState
@@ -135,7 +138,7 @@ class LinearConstraints(Constraints):
         slopes = self.slopes[index]
         return points * slopes, lambda cotangents: (cotangents * slopes).sum(dim=-1, keepdim=True)
 
-    def rates(self, points, index):
+    def violations(self, points, index):
         return self.surrogates(points, index)[0]
 
 

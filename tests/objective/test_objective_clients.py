@@ -7,9 +7,10 @@ import torch
 
 from drobench.errors import SettingError
 from drobench.objective.clients import Clients
-from drobench.objective.composite import FunctionComposite
-from drobench.objective.oracle import CompositeOracle, Shard
+from drobench.objective.composites.functions import FunctionComposite
+from drobench.objective.oracles.composite import CompositeOracle
 from drobench.objective.regularizers import Zero
+from drobench.objective.sampling import Shard
 
 ROWS = 97
 VALUES = torch.linspace(-1.0, 3.0, ROWS, dtype=torch.float64) ** 3

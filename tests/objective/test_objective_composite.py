@@ -5,18 +5,13 @@ import pytest
 import torch
 from torch.nn.functional import softplus
 
-from drobench.objective.composite import (
-    FunctionComposite,
-    LossComposite,
-    LossTerms,
-    LossTransform,
-    PlainLosses,
-    Rows,
-)
+from drobench.objective.composites.functions import FunctionComposite
+from drobench.objective.composites.losses import LossComposite, LossTerms, LossTransform, PlainLosses
 from drobench.objective.losses import NetworkLosses, SigmoidLoss
-from drobench.objective.oracle import CompositeOracle, Shard
+from drobench.objective.oracles.composite import CompositeOracle
 from drobench.objective.outer_functions import NoOuter, OuterFunction, ScaledLog
 from drobench.objective.regularizers import ElasticNet, Zero
+from drobench.objective.sampling import Rows, Shard
 from drobench.reformulation.divergence import ExponentialTilt
 
 SAMPLES = 12

@@ -11,20 +11,19 @@ import torch
 
 from drobench.errors import DrobenchError
 from drobench.objective.ambiguity_sets import KLPenalty
-from drobench.objective.composite import Composite, Estimate, LossComposite, LossTerms, LossTransform, PlainLosses, Rows
+from drobench.objective.composite import Composite, Means
+from drobench.objective.composites.losses import LossComposite, LossTerms, LossTransform, PlainLosses
 from drobench.objective.forms import Constrained, Constraints, FiniteSum, MinMax, RobustRisk
-from drobench.objective.oracle import (
-    CompositeOracle,
-    ConstrainedOracle,
-    Counters,
-    FiniteSumOracle,
-    MinMaxOracle,
-    ReferenceOracle,
-    Shard,
-    build_oracle,
-)
+from drobench.objective.oracle import Counters
+from drobench.objective.oracles.build import build_oracle
+from drobench.objective.oracles.composite import CompositeOracle
+from drobench.objective.oracles.constrained import ConstrainedOracle
+from drobench.objective.oracles.finite_sum import FiniteSumOracle
+from drobench.objective.oracles.min_max import MinMaxOracle
+from drobench.objective.oracles.reference import ReferenceOracle
 from drobench.objective.outer_functions import NoOuter, OuterFunction, ScaledLog
 from drobench.objective.regularizers import Affine, Box, ElasticNet, Zero
+from drobench.objective.sampling import Rows, Shard
 from drobench.reformulation.divergence import ExponentialTilt
 
 SAMPLES = 12
@@ -71,7 +70,7 @@ class TwoSets(Composite):
         terms = (points @ directions.T).exp() / max(directions.shape[0], 1)
         loss_value, loss_gradient = self.losses.mean(points, rows.samples)
         value = terms.sum(dim=-1, keepdim=True)
-        return Estimate(value, (terms @ directions)[:, None], loss_value, loss_gradient, value * rows.covered, ZERO)
+        return Means(value, (terms @ directions)[:, None], loss_value, loss_gradient, value * rows.covered, ZERO)
 
 
 class HalfSpaces(Constraints):
@@ -88,7 +87,7 @@ class HalfSpaces(Constraints):
         directions = self.directions[index]
         return points @ directions.T - 1.0, lambda cotangents: cotangents @ directions
 
-    def rates(self, points, index):
+    def violations(self, points, index):
         return (points @ self.directions[index].T > 1.0).to(points.dtype)
 
 
@@ -204,7 +203,7 @@ class TestCounting:
         oracle.surrogates(points, rows)
         expected = Counters(sample_calls=14, loss_gradients=14, constraint_checks=6, inner_values=6, inner_jacobians=6)
         assert oracle.counters == expected
-        oracle.rates(points, rows)
+        oracle.violations(points, rows)
         assert oracle.counters == replace(expected, constraint_checks=12, inner_values=12)
         assert oracle.counters.oracle_calls == 26
 
@@ -227,8 +226,14 @@ class TestCounting:
         oracle.admits(inner, oracle.draw(3), ZERO, [0.0])
         oracle.rescale(inner, ZERO, ZERO + 1)
         oracle.value(random_points(0, DIMENSION), inner, ZERO, ZERO)
-        oracle.materialise()
         assert oracle.counters == Counters()
+
+    @pytest.mark.parametrize("kind", ["composite", "finite_sum", "constrained"])
+    def test_a_look_at_the_whole_problem_is_one_pass(self, kind, request):
+        oracle = build_oracle(request.getfixturevalue(kind)(), 0, START)
+        oracle.materialise()
+        assert oracle.counters == Counters(sample_calls=SAMPLES)
+        assert oracle.passes == 1.0
 
     def test_drawing_is_free(self, composite):
         oracle = CompositeOracle(composite("constraints"), 0, START)
@@ -306,7 +311,7 @@ class TestResults:
         assert torch.equal(surrogates, points @ directions.T - 1.0)
         cotangents = random_points(1, 2, 1, 3)
         assert torch.equal(pullback(cotangents), cotangents @ directions)
-        assert torch.equal(oracle.rates(points, rows), (surrogates > 0).double())
+        assert torch.equal(oracle.violations(points, rows), (surrogates > 0).double())
         torch.testing.assert_close(
             oracle.objective(points, rows)[1][0], form.objective.smooth_gradient(points[0]), rtol=1e-13, atol=0
         )

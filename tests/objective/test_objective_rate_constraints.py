@@ -111,7 +111,7 @@ class TestValues:
     def test_rates_are_the_loops(self, margins_of, random_points):
         margins = margins_of()
         points = random_points(6, 3, 4)
-        rates = make(margins).rates(points, slice(None))
+        rates = make(margins).violations(points, slice(None))
         expected = [
             looped(margins.values(point).tolist(), MEMBERS, SOME.tolist(), mistake, mistake) for point in points
         ]
@@ -120,7 +120,7 @@ class TestValues:
     def test_a_group_of_everybody_is_at_minus_the_slack(self, margins_of, random_points):
         constraints = make(margins_of())
         points = random_points(7, 2, 4)
-        for values in (constraints.surrogates(points, slice(None))[0], constraints.rates(points, slice(None))):
+        for values in (constraints.surrogates(points, slice(None))[0], constraints.violations(points, slice(None))):
             assert values[:, 3].tolist() == pytest.approx([-EPSILON] * 2)
 
     def test_the_merged_hinge_is_the_released_proxy_of_true_positive_rates(self, random_points):
@@ -153,12 +153,12 @@ class TestValues:
         points = torch.logspace(-3, 1, 200).double()[:, None] * random_points(12, 200, 4)
         points[0] = 0.0
         values, _ = constraints.surrogates(points, slice(None))
-        assert (values >= constraints.rates(points, slice(None)) - 1e-12).all()
+        assert (values >= constraints.violations(points, slice(None)) - 1e-12).all()
 
     def test_bce_may_be_below_the_exact_violation(self, margins_of, random_points):
         constraints, points = make(margins_of(), "bce"), random_points(12, 200, 4)
         values, _ = constraints.surrogates(points, slice(None))
-        assert (values < constraints.rates(points, slice(None))).any()
+        assert (values < constraints.violations(points, slice(None))).any()
 
     @pytest.mark.parametrize("merged", [False, True])
     def test_float32_stays_float32(self, margins_of, random_points, merged):
@@ -168,7 +168,7 @@ class TestValues:
             constraints = make(narrow, kind, merged=merged)
             reference = make(wide, kind, merged=merged)
             values, pullback = constraints.surrogates(point, slice(None))
-            gradient, rates = pullback(torch.ones(1, 1, 4)), constraints.rates(point, slice(None))
+            gradient, rates = pullback(torch.ones(1, 1, 4)), constraints.violations(point, slice(None))
             assert values.dtype == gradient.dtype == rates.dtype == torch.float32
             assert values.shape == rates.shape == (1, 4)
             assert gradient.shape == (1, 1, 4)
@@ -193,7 +193,7 @@ class TestErrors:
         constraints = make(margins, members=members, everybody=torch.ones(6, dtype=torch.uint8))
         overall = (0.5 + 0.0 + 1.0 + 1.0 + 1.0 + 0.0) / 6
         expected = [0.25 - overall - EPSILON, 0.5 - overall - EPSILON, 1.0 - overall - EPSILON]
-        assert constraints.rates(torch.ones(1, 1).double(), slice(None))[0].tolist() == pytest.approx(expected)
+        assert constraints.violations(torch.ones(1, 1).double(), slice(None))[0].tolist() == pytest.approx(expected)
 
 
 class TestPullback:
@@ -299,15 +299,17 @@ class TestEqualGroups:
         torch.testing.assert_close(values, expected, rtol=1e-13, atol=1e-13)
         cotangents = random_points(31, 2, 3, values.shape[1])
         torch.testing.assert_close(pullback(cotangents), expected_pullback(cotangents), rtol=1e-12, atol=1e-12)
-        torch.testing.assert_close(short.rates(points, index), long.rates(points, index), rtol=1e-13, atol=1e-13)
+        torch.testing.assert_close(
+            short.violations(points, index), long.violations(points, index), rtol=1e-13, atol=1e-13
+        )
 
     @pytest.mark.parametrize("which", [None, WHICH], ids=["distinct", "which"])
     def test_a_draw_is_the_rows_of_the_whole(self, margins_of, random_points, which):
         constraints, points = make(margins_of(), "hinge", which=which), random_points(32, 2, 4)
-        whole, whole_rates = constraints.surrogates(points, slice(None))[0], constraints.rates(points, slice(None))
+        whole, whole_rates = constraints.surrogates(points, slice(None))[0], constraints.violations(points, slice(None))
         for index in INDICES.values():
             torch.testing.assert_close(constraints.surrogates(points, index)[0], whole[:, index])
-            torch.testing.assert_close(constraints.rates(points, index), whole_rates[:, index])
+            torch.testing.assert_close(constraints.violations(points, index), whole_rates[:, index])
 
 
 class TestConvexity:
@@ -350,7 +352,7 @@ class TestRefusal:
         everybody = torch.ones(600, dtype=torch.uint8)
         point = random_points(51, 2)
         expected = looped(margins.values(point).tolist(), members, everybody.tolist(), mistake, mistake)
-        rates = make(margins, members=members, everybody=everybody).rates(point[None], slice(None))
+        rates = make(margins, members=members, everybody=everybody).violations(point[None], slice(None))
         assert rates[0].tolist() == pytest.approx(expected, abs=1e-14)
 
 
@@ -446,7 +448,7 @@ class TestRememberedMargins:
             pair = points[[position, position - 1]]
             losses.linearize_difference(pair, slice(None))
             constraints.surrogates_difference(pair, torch.tensor([1, 1]))
-            constraints.rates(pair, slice(None))
+            constraints.violations(pair, slice(None))
         # One product for each of the five points.
         assert len(products) == 5
 

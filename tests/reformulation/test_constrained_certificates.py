@@ -61,7 +61,7 @@ def test_is_never_above_the_optimum_whatever_point_and_multipliers(logistic, ans
 
 def test_negative_multipliers_are_not_believed(logistic, answer):
     point, value, multipliers = answer
-    slack = logistic.constraints.rates(point[None], slice(None))[0]
+    slack = logistic.constraints.violations(point[None], slice(None))[0]
     loosest = int(slack.argmin())
     assert slack[loosest] < -0.1
     # Of the Lagrangian's bound this makes the most, and more than the optimum.

@@ -11,7 +11,7 @@ from drobench.app.optimum import find_optimum
 from drobench.objective.ambiguity_sets import Chi2Ball, Chi2Penalty, Chi2Variance, CVaR, KLBall, KLPenalty
 from drobench.objective.forms import FiniteSum, RobustRisk
 from drobench.objective.losses import LinearMarginLosses, LogisticLoss, Margin, SigmoidLoss
-from drobench.objective.oracle import build_oracle
+from drobench.objective.oracles.build import build_oracle
 from drobench.objective.regularizers import ElasticNet
 from drobench.objective.wasserstein import WassersteinRisk
 from drobench.reformulation.certificates import lower_bound

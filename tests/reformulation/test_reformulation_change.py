@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from drobench.objective.ambiguity_sets import Chi2Ball, Chi2Penalty, Chi2Variance, CVaR, KLBall, KLPenalty
-from drobench.objective.composite import Composite, Rows
+from drobench.objective.composite import Composite
 from drobench.objective.forms import FiniteSum, RobustRisk
 from drobench.objective.losses import (
     CrossEntropyLoss,
@@ -15,6 +15,7 @@ from drobench.objective.losses import (
     SigmoidLoss,
 )
 from drobench.objective.regularizers import ElasticNet
+from drobench.objective.sampling import Rows
 from drobench.objective.wasserstein import WassersteinRisk
 from drobench.reformulation.reformulation import ReformulationConfig
 from drobench.reformulation.routes import find_route

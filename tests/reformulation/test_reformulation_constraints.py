@@ -8,10 +8,11 @@ import pytest
 import torch
 from scipy.optimize import NonlinearConstraint, minimize
 
-from drobench.objective.composite import Composite, Rows
+from drobench.objective.composite import Composite
 from drobench.objective.forms import Constrained, Constraints, FiniteSum
 from drobench.objective.losses import LinearMarginLosses, LogisticLoss, NoLosses
 from drobench.objective.regularizers import Affine, ElasticNet, Zero
+from drobench.objective.sampling import Rows
 from drobench.reformulation.constraints import CentredConstraints, SmoothedConstraints
 from drobench.reformulation.reformulation import ReformulationConfig
 from drobench.reformulation.routes import find_route
@@ -44,7 +45,7 @@ class Quadratics(Constraints):
         slopes, offsets = self.extra
         return points @ slopes.T - offsets, lambda cotangents: cotangents @ slopes
 
-    def rates(self, points, index):
+    def violations(self, points, index):
         return self.surrogates(points, index)[0]
 
 
@@ -270,7 +271,7 @@ class Waves(Constraints):
 
         return values[:, numbers], pullback
 
-    def rates(self, points, index):
+    def violations(self, points, index):
         return self.surrogates(points, index)[0]
 
 
@@ -293,7 +294,7 @@ class TestCentred:
             for k in range(2):
                 plus, minus = (part(points[k] + sign * steps, *arguments)[0] for sign in (1.0, -1.0))
                 torch.testing.assert_close(jacobian[k], ((plus - minus) / 2e-6).T, rtol=0, atol=1e-7)
-        assert torch.equal(centred.rates(points, index), original.rates(points, index))
+        assert torch.equal(centred.violations(points, index), original.violations(points, index))
 
     def test_it_is_an_inner_approximation_that_keeps_its_centre(self):
         original, centre = Waves(), torch.zeros(2).double()

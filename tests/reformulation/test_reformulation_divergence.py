@@ -15,11 +15,13 @@ from drobench.objective.ambiguity_sets import (
     KLBall,
     KLPenalty,
 )
-from drobench.objective.composite import Composite, LiftedComposite, Rows
+from drobench.objective.composite import Composite
+from drobench.objective.composites.lifted import LiftedComposite
 from drobench.objective.forms import RobustRisk
 from drobench.objective.losses import LinearMarginLosses, LogisticLoss
-from drobench.objective.oracle import build_oracle
+from drobench.objective.oracles.build import build_oracle
 from drobench.objective.regularizers import ElasticNet, Zero
+from drobench.objective.sampling import Rows
 from drobench.reformulation.reformulation import ReformulationConfig
 from drobench.reformulation.routes import find_route
 from drobench.solver import SingleProcess

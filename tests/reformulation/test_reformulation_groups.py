@@ -8,11 +8,13 @@ import torch
 
 from drobench.errors import DrobenchError
 from drobench.objective.ambiguity_sets import Chi2Ball, Chi2Penalty, CVaR, KLBall, KLPenalty
-from drobench.objective.composite import Composite, Rows
+from drobench.objective.composite import Composite
 from drobench.objective.forms import FiniteSum, GroupedMinMax, MinMax, RobustRisk
 from drobench.objective.group_adversary import GroupAdversary
-from drobench.objective.oracle import GroupedMinMaxOracle, Shard, build_oracle
+from drobench.objective.oracles.build import build_oracle
+from drobench.objective.oracles.min_max import GroupedMinMaxOracle
 from drobench.objective.regularizers import ElasticNet
+from drobench.objective.sampling import Rows, Shard
 from drobench.reformulation.groups import GroupSaddle
 from drobench.reformulation.reformulation import ReformulationConfig
 from drobench.reformulation.routes import REFORMULATIONS, NoRouteError, find_route

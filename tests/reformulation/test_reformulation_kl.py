@@ -7,10 +7,11 @@ import scipy.optimize
 import torch
 
 from drobench.objective.ambiguity_sets import KLPenalty
-from drobench.objective.composite import Composite, Rows
+from drobench.objective.composite import Composite
 from drobench.objective.forms import RobustRisk, stationarity
 from drobench.objective.losses import LinearMarginLosses, LogisticLoss
 from drobench.objective.regularizers import ElasticNet, Zero
+from drobench.objective.sampling import Rows
 from drobench.reformulation.divergence import ExponentialTilt
 from drobench.reformulation.reformulation import ReformulationConfig
 from drobench.reformulation.routes import find_route

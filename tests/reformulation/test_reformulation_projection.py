@@ -12,7 +12,7 @@ from drobench.errors import DrobenchError
 from drobench.objective.composite import Composite
 from drobench.objective.forms import Constraints
 from drobench.objective.losses import LinearMarginLosses, Margin
-from drobench.objective.oracle import build_oracle
+from drobench.objective.oracles.build import build_oracle
 from drobench.objective.regularizers import ElasticNet
 from drobench.objective.wasserstein import WassersteinRisk
 from drobench.reformulation.constraints import SmoothedConstraints
@@ -44,7 +44,7 @@ class Balls(Constraints):
         values = offsets.square().sum(-1) - self.radii[index].square()
         return values, lambda cotangents: 2.0 * cotangents @ offsets
 
-    def rates(self, points, index):
+    def violations(self, points, index):
         return self.surrogates(points, index)[0]
 
 

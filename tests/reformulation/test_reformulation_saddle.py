@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from drobench.objective.ambiguity_sets import Chi2Ball, Chi2Penalty, Chi2Variance, CVaR, KLBall, KLPenalty
-from drobench.objective.composite import Rows
 from drobench.objective.forms import MinMax, RobustRisk
 from drobench.objective.losses import LinearMarginLosses, LogisticLoss, Margin
 from drobench.objective.regularizers import ElasticNet
+from drobench.objective.sampling import Rows
 from drobench.objective.wasserstein import WassersteinRisk, norm_of
 from drobench.reformulation.reformulation import ReformulationConfig
 from drobench.reformulation.routes import NoRouteError, find_route

@@ -7,10 +7,11 @@ import torch
 from scipy.optimize import minimize_scalar
 
 from drobench.errors import DrobenchError
-from drobench.objective.composite import Composite, Rows
+from drobench.objective.composite import Composite
 from drobench.objective.losses import LinearMarginLosses, Margin
-from drobench.objective.oracle import build_oracle
+from drobench.objective.oracles.build import build_oracle
 from drobench.objective.regularizers import ElasticNet
+from drobench.objective.sampling import Rows
 from drobench.objective.wasserstein import DUAL_NORMS, WassersteinRisk, norm_of
 from drobench.reformulation.certificates import lower_bound
 from drobench.reformulation.constraints import SmoothedConstraints
@@ -231,7 +232,7 @@ class TestLiteral:
         index = torch.tensor([3, 25, 39, 0])
         values, pullback = constraints.surrogates(joint[None], index)
         torch.testing.assert_close(values[0], expected[index], rtol=1e-12, atol=1e-12)
-        assert torch.equal(constraints.rates(joint[None], index), values)
+        assert torch.equal(constraints.violations(joint[None], index), values)
         # The intercept is free: the dual norm of linf is l1, over the first two only.
         cheap, cheap_pullback = constraints.cheap(joint[None])
         assert float(cheap) == pytest.approx(float(joint[:2].abs().sum() - joint[3]), rel=1e-13)

@@ -9,7 +9,7 @@ from drobench.errors import DrobenchError
 from drobench.objective.composite import Composite
 from drobench.objective.forms import Constrained, MinMax
 from drobench.objective.losses import LinearMarginLosses, Margin
-from drobench.objective.oracle import build_oracle
+from drobench.objective.oracles.build import build_oracle
 from drobench.objective.regularizers import ElasticNet
 from drobench.objective.wasserstein import WassersteinRisk, norm_of
 from drobench.reformulation.reformulation import ReformulationConfig
@@ -63,7 +63,7 @@ def test_every_constraint_has_a_number_and_the_norm_has_the_last(risk, joint, no
     for index in (slice(None), slice(5, 41), torch.tensor([40, 3, 40, 25]), torch.tensor([40]), torch.tensor([2, 39])):
         values, _ = constraints.surrogates(joint[None], index)
         torch.testing.assert_close(values[0], expected[index], rtol=1e-12, atol=1e-12)
-        assert torch.equal(constraints.rates(joint[None], index), values)
+        assert torch.equal(constraints.violations(joint[None], index), values)
 
 
 @pytest.mark.parametrize("index", [slice(None), slice(38, 41), torch.tensor([40, 3, 40]), torch.tensor([7])])

@@ -6,7 +6,7 @@ import shutil
 import pytest
 from report_samples import make_runs
 
-from drobench.results.leaderboard import leaderboard
+from drobench.results.comparison.leaderboard import leaderboard
 from drobench.results.record import Status
 from drobench.results.report.content import gather
 from drobench.results.report.page import report_page

@@ -5,8 +5,9 @@ import json
 import pytest
 from report_samples import make_runs
 
-from drobench.results.leaderboard import leaderboard
-from drobench.results.profiles import Profile, Profiles
+from drobench.results.comparison.leaderboard import leaderboard
+from drobench.results.comparison.profiles import Profile, Profiles
+from drobench.results.comparison.targets import Target
 from drobench.results.record import Status
 from drobench.results.report import figures
 from drobench.results.report.content import gather
@@ -15,7 +16,6 @@ from drobench.results.report.plots import all_figures
 from drobench.results.report.series import MEASURES, Quantity
 from drobench.results.report.styles import DARK, LIGHT, styles
 from drobench.results.report.tables import compact
-from drobench.results.targets import Target
 
 LIGHT_PAPER, DARK_PAPER = "#fbfbfa", "#131519"
 

@@ -11,7 +11,7 @@ import pytest
 from report_samples import make_runs
 from result_samples import make_curve, make_record
 
-from drobench.results.leaderboard import leaderboard
+from drobench.results.comparison.leaderboard import leaderboard
 from drobench.results.record import Component, Iterate, Status
 from drobench.results.report.content import gather
 from drobench.results.report.page import report_page

@@ -7,7 +7,7 @@ import pytest
 from report_samples import make_runs
 
 from drobench.errors import SettingError
-from drobench.results.leaderboard import leaderboard
+from drobench.results.comparison.leaderboard import leaderboard
 from drobench.results.report.content import gather
 from drobench.results.report.plots import PlotUnwritable, all_figures, write_plots
 

@@ -1,7 +1,7 @@
 import pytest
 from result_samples import make_record
 
-from drobench.results.filters import Filter, NothingToCompare
+from drobench.results.comparison.filters import Filter, NothingToCompare
 
 RECORDS = [
     make_record("gcivr", 0, problem="kl_classification"),

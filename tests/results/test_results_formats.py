@@ -8,10 +8,10 @@ import polars
 import pytest
 from result_samples import make_curve, make_record
 
-from drobench.results.formats import format_csv, format_json, format_markdown, format_plain
-from drobench.results.leaderboard import leaderboard
-from drobench.results.pages import format_html
+from drobench.results.comparison.leaderboard import leaderboard
 from drobench.results.record import Iterate, Status
+from drobench.results.report.formats import format_csv, format_json, format_markdown, format_plain
+from drobench.results.report.pages import format_html
 
 
 @pytest.fixture(scope="module")

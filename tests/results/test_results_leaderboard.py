@@ -6,8 +6,8 @@ import pytest
 from result_samples import make_curve, make_record
 
 from drobench.errors import SettingError
-from drobench.results.labels import distinguishing_labels
-from drobench.results.leaderboard import NothingToCompare, Target, leaderboard
+from drobench.results.comparison.labels import distinguishing_labels
+from drobench.results.comparison.leaderboard import NothingToCompare, Target, leaderboard
 from drobench.results.record import Iterate, Iterates, Status
 from drobench.results.store import ResultStore
 

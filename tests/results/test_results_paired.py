@@ -5,7 +5,7 @@ import numpy
 import pytest
 import scipy.stats
 
-from drobench.results.paired import detectable_difference, holm, least_p, pairs_needed, signed_rank_p
+from drobench.results.comparison.paired import detectable_difference, holm, least_p, pairs_needed, signed_rank_p
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 6, 10, 25, 50])

@@ -3,7 +3,7 @@ import math
 import numpy
 import pytest
 
-from drobench.results.profiles import Instance, profiles
+from drobench.results.comparison.profiles import Instance, profiles
 
 
 def compared(costs, reference=None):

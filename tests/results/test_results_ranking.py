@@ -6,9 +6,9 @@ import pytest
 import scipy.stats
 from result_samples import make_record
 
-from drobench.results.outcomes import Outcome, Stage, is_feasible, outcome, signed_differences
-from drobench.results.paired import signed_rank_p
-from drobench.results.ranking import FEWEST_PAIRS, places, rank_intervals, shared_ranks
+from drobench.results.comparison.outcomes import Outcome, Stage, is_feasible, outcome, signed_differences
+from drobench.results.comparison.paired import signed_rank_p
+from drobench.results.comparison.ranking import FEWEST_PAIRS, places, rank_intervals, shared_ranks
 from drobench.results.record import Iterate, Status
 
 

@@ -7,8 +7,8 @@ import pytest
 import scipy.stats
 
 from drobench.errors import SettingError
-from drobench.results.board import Summary
-from drobench.results.statistics import bootstrap_interval, bootstrap_intervals, median, most_coverage
+from drobench.results.comparison.board import Summary
+from drobench.results.comparison.statistics import bootstrap_interval, bootstrap_intervals, median, most_coverage
 
 GENERATOR = numpy.random.default_rng(7)
 SAMPLES = [GENERATOR.normal(size=size) for size in (2, 3, 5, 8, 20)] + [GENERATOR.exponential(size=11)]

@@ -5,10 +5,10 @@ import pytest
 from result_samples import make_curve, make_record
 
 from drobench.errors import SettingError
+from drobench.results.comparison.targets import COSTS, DEFAULT_TARGETS, Target, is_met, progress
 from drobench.results.curves import StoredCurves
 from drobench.results.record import Iterate, Status
 from drobench.results.store import ResultStore
-from drobench.results.targets import COSTS, DEFAULT_TARGETS, Target, is_met, progress
 
 
 def reached(curve, *targets, optimum=1.0, **settings):

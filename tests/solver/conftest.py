@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from drobench.objective.composite import Composite, LossComposite, LossTerms
+from drobench.objective.composite import Composite
+from drobench.objective.composites.losses import LossComposite, LossTerms
 from drobench.objective.losses import LinearMarginLosses, LogisticLoss
 from drobench.objective.outer_functions import ScaledLog
 from drobench.objective.regularizers import Regularizer, Zero

@@ -2,10 +2,10 @@
 
 import torch
 
-from drobench.objective.oracle import CompositeOracle
+from drobench.objective.oracles.composite import CompositeOracle
 from drobench.solver import Communicator, SingleProcess
+from drobench.solver.curvature import largest_curvature
 from drobench.solver.estimators import advance, refresh
-from drobench.solver.step_sizes import largest_curvature
 
 
 def test_a_single_process_hands_back_what_it_is_given():

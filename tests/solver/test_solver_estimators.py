@@ -6,8 +6,8 @@ from itertools import combinations, product
 import pytest
 import torch
 
-from drobench.objective.composite import Rows
-from drobench.objective.oracle import CompositeOracle
+from drobench.objective.oracles.composite import CompositeOracle
+from drobench.objective.sampling import Rows
 from drobench.solver.estimators import Estimates, advance, direction, refresh, sample
 
 TRACKED = ("inner_value", "inner_jacobian", "loss_gradient")

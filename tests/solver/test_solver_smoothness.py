@@ -6,12 +6,14 @@ import pytest
 import torch
 
 from drobench.objective.ambiguity_sets import Chi2Variance, KLPenalty
-from drobench.objective.composite import Composite, FunctionComposite, Rows
+from drobench.objective.composite import Composite
+from drobench.objective.composites.functions import FunctionComposite
 from drobench.objective.forms import RobustRisk
 from drobench.objective.losses import LinearMarginLosses, LogisticLoss
-from drobench.objective.oracle import CompositeOracle
+from drobench.objective.oracles.composite import CompositeOracle
 from drobench.objective.outer_functions import ScaledLog
 from drobench.objective.regularizers import ElasticNet, Zero
+from drobench.objective.sampling import Rows
 from drobench.reformulation.reformulation import ReformulationConfig
 from drobench.reformulation.routes import find_route
 from drobench.solver.smoothness import Smoothness, measure_smoothness

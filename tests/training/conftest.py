@@ -13,8 +13,9 @@ import torch
 from torch import Tensor
 
 from drobench.objective.composite import Composite
-from drobench.objective.forms import FiniteSum, Scored
-from drobench.objective.oracle import Oracle, build_oracle
+from drobench.objective.forms import FiniteSum, NativeForm
+from drobench.objective.oracle import Oracle
+from drobench.objective.oracles.build import build_oracle
 from drobench.objective.predictor import ModelConfig
 from drobench.objective.regularizers import Zero
 from drobench.problem.metrics import SplitScore
@@ -73,7 +74,7 @@ class Told(Solver[ToldState]):
         return state.mean
 
 
-class Bowl(Scored):
+class Bowl(NativeForm):
     """`|x|^2 / 2`, whose value, gradient and stationarity are known by heart."""
 
     dimension = 2

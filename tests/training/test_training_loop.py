@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from drobench.objective.composite import Composite
-from drobench.objective.oracle import Oracle, build_oracle
+from drobench.objective.oracle import Oracle
+from drobench.objective.oracles.build import build_oracle
 from drobench.problem.metrics import SplitScore
 from drobench.reformulation.reformulation import ReformulationConfig
 from drobench.reformulation.routes import find_route

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from drobench.objective.composite import Composite
-from drobench.objective.oracle import build_oracle
+from drobench.objective.oracles.build import build_oracle
 from drobench.reformulation.reformulation import ReformulationConfig
 from drobench.reformulation.routes import find_route
 from drobench.results.record import Status

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from drobench.results.profiles import LARGEST_RATIO, Profiles
+from drobench.results.comparison.profiles import LARGEST_RATIO, Profiles
 from drobench.results.report.bands import SolverCurves
 from drobench.results.report.series import Quantity
 from drobench.results.report.styles import LIGHT, Style

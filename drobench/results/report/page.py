@@ -17,12 +17,12 @@ import jinja2
 import vl_convert
 
 from drobench import __version__
-from drobench.results.board import Board, profiles_table
-from drobench.results.formats import profile_notes
-from drobench.results.labels import flattened
+from drobench.results.comparison.board import Board, profiles_table
+from drobench.results.comparison.labels import flattened
 from drobench.results.record import FAILURES, ITERATES, Record, Status
 from drobench.results.report import page_texts as texts
 from drobench.results.report.content import BoardView, Content
+from drobench.results.report.formats import profile_notes
 from drobench.results.report.page_data import payload
 from drobench.results.report.plots import VEGA_LITE
 from drobench.results.report.styles import DARK, LIGHT, Style

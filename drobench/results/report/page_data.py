@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from drobench.results.labels import content_key
+from drobench.results.comparison.labels import content_key
 from drobench.results.record import Record
 from drobench.results.report import figures
 from drobench.results.report.content import BoardView, Content

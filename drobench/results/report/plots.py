@@ -22,7 +22,7 @@ _WIDTH, _HEIGHT = 300, 190
 _DOTS_PER_INCH = 300
 
 
-class PlotUnwritable(DrobenchError):  # noqa: N818 - reads as what it says
+class PlotUnwritable(DrobenchError):
     """A figure cannot be written where it should go."""
 
 

@@ -13,9 +13,9 @@ from typing import Any
 import numpy
 from scipy import stats
 
+from drobench.results.comparison.statistics import bootstrap_interval, median
 from drobench.results.record import Record
 from drobench.results.report.series import RunSeries
-from drobench.results.statistics import bootstrap_interval, median
 
 _SMALLEST_NUMBER_OF_POINTS = 5
 _SEEDS_FOR_A_BOOTSTRAP = 3

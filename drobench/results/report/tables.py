@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from drobench.results.board import MISSING, Board, Leaderboard, Row, Table
+from drobench.results.comparison.board import MISSING, Board, Leaderboard, Row, Table
 from drobench.results.report.series import COST_LABELS
 from drobench.results.report.styles import Style
 

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from drobench.results.comparison.statistics import median
 from drobench.results.record import ITERATES, Record
-from drobench.results.statistics import median
 
 SPLITS = ("train", "validation", "test")
 

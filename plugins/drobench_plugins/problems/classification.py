@@ -6,7 +6,7 @@ from torch import Tensor
 
 from drobench.data.dataset import Dataset, Split
 from drobench.errors import SettingError
-from drobench.objective.forms import Scored
+from drobench.objective.forms import NativeForm
 from drobench.objective.losses import CrossEntropyLoss, LogisticLoss, Losses, ScoreLoss, SigmoidLoss
 from drobench.objective.predictor import ModelConfig, build_predictor
 from drobench.objective.streamed_losses import StreamedLosses
@@ -20,7 +20,7 @@ _TAIL = 0.05
 class Classification(Problem):
     """Classification with two or more classes; a subclass says what is minimised."""
 
-    form: Scored
+    form: NativeForm
 
     def __init__(self, dataset: Dataset, model: ModelConfig, loss: str) -> None:
         if loss == "sigmoid" and dataset.classes != 2:

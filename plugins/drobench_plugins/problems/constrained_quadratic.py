@@ -119,7 +119,7 @@ class HalfSpaces(Constraints):
         normals = self.normals[index]
         return points @ normals.T - self.bounds[index], lambda cotangents: cotangents @ normals
 
-    def rates(self, points: Tensor, index: Index) -> Tensor:
+    def violations(self, points: Tensor, index: Index) -> Tensor:
         return self.surrogates(points, index)[0]
 
     def project(self, point: Tensor) -> Tensor:
@@ -197,7 +197,7 @@ class ConstrainedQuadratic(Problem):
         """Return the violations, which are the same on every split, and the distance from the optimum."""
         if self.splits[split] is None:
             return None
-        violations = self.form.constraints.rates(point[None], slice(None))[0]
+        violations = self.form.constraints.violations(point[None], slice(None))[0]
         violations = torch.where(violations.isnan(), torch.inf, violations)
         p95, p99 = torch.quantile(violations, violations.new_tensor([0.95, 0.99])).tolist()
         distance = float((point - self.solution.to(point)).norm())

@@ -104,7 +104,7 @@ class RankingConstraints(Constraints):
 
         return self._select(sides, chosen), pullback
 
-    def rates(self, points: Tensor, index: Index) -> Tensor:
+    def violations(self, points: Tensor, index: Index) -> Tensor:
         queries, chosen = self._queries(points, index)
         drawn, margins, _ = pair_margins(self.scores, self.pairs, points, queries)
         rate_01, rate_10 = (drawn.means(zero_one(margins), cell) for cell in _cells(drawn, margins.dtype))

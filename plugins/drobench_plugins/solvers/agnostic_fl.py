@@ -29,11 +29,11 @@ from torch import Tensor
 
 from drobench.errors import require_one_of, require_positive
 from drobench.objective.forms import GroupedMinMax
-from drobench.objective.oracle import GroupedMinMaxOracle
+from drobench.objective.oracles.min_max import GroupedMinMaxOracle
 from drobench.registry import SolverEntry
 from drobench.solver import Communicator, Solver
-from drobench_plugins.solvers.saddle_steps import pooled, pooled_operator
-from drobench_plugins.solvers.suffix_mean import SuffixMean, extend, no_mean
+from drobench_plugins.solvers.pieces.saddle_steps import pooled, pooled_operator
+from drobench_plugins.solvers.pieces.suffix_mean import SuffixMean, extend, no_mean
 
 
 @dataclass

@@ -25,12 +25,13 @@ import torch
 from torch import Tensor
 
 from drobench.errors import DrobenchError
-from drobench.objective.composite import Composite, Rows
-from drobench.objective.oracle import CompositeOracle
+from drobench.objective.composite import Composite
+from drobench.objective.oracles.composite import CompositeOracle
+from drobench.objective.sampling import Rows
 from drobench.registry import SolverEntry
 from drobench.solver import Communicator
+from drobench.solver.curvature import largest_curvature
 from drobench.solver.estimators import descend, sample
-from drobench.solver.step_sizes import largest_curvature
 from drobench_plugins.solvers.scgd import Scgd, ScgdConfig, ScgdState
 
 

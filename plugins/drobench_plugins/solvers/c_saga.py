@@ -31,13 +31,13 @@ import torch
 from torch import Tensor
 
 from drobench.errors import DrobenchError, require_positive
-from drobench.objective.composite import Composite, Rows, RowTerms
-from drobench.objective.oracle import CompositeOracle
-from drobench.objective.sampling import Index
+from drobench.objective.composite import Composite, RowTerms
+from drobench.objective.oracles.composite import CompositeOracle
+from drobench.objective.sampling import Index, Rows
 from drobench.registry import SolverEntry
 from drobench.solver import Communicator, Solver
+from drobench.solver.curvature import largest_curvature
 from drobench.solver.estimators import Estimates, descend
-from drobench.solver.step_sizes import largest_curvature
 
 _ONE_PROCESS = "every process would need the whole table of terms, and with it all rows"
 # Means of positive terms that fell below this share of what they were have lost too many digits.

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from drobench.objective.composite import Composite
-from drobench.objective.oracle import CompositeOracle
+from drobench.objective.oracles.composite import CompositeOracle
 from drobench.registry import SolverEntry
 from drobench.solver.estimators import Estimates
 from drobench_plugins.solvers.gcivr import Gcivr, GcivrConfig

@@ -32,7 +32,7 @@ from torch import Tensor
 from drobench.errors import SettingError, require_one_of, require_positive
 from drobench.objective.clients import Clients
 from drobench.objective.composite import Composite
-from drobench.objective.oracle import CompositeOracle
+from drobench.objective.oracles.composite import CompositeOracle
 from drobench.registry import SolverEntry
 from drobench.solver import Communicator
 from drobench.solver.estimators import Draw

@@ -26,7 +26,7 @@ from torch import Tensor
 
 from drobench.errors import DrobenchError, require_positive
 from drobench.objective.forms import Constrained
-from drobench.objective.oracle import ConstrainedOracle
+from drobench.objective.oracles.constrained import ConstrainedOracle
 from drobench.registry import SolverEntry
 from drobench.solver import Communicator, Solver
 

@@ -26,7 +26,7 @@ from drobench.objective.ambiguity_sets import AmbiguitySet, Chi2Ball, CVaR, KLBa
 from drobench.objective.forms import FiniteSum, RobustRisk
 from drobench.objective.group_adversary import GroupAdversary
 from drobench.objective.losses import LinearMarginLosses, LinearScoreLosses, LogisticLoss, Losses, smooth_hinge
-from drobench.objective.oracle import ReferenceOracle
+from drobench.objective.oracles.reference import ReferenceOracle
 from drobench.objective.regularizers import ElasticNet, Regularizer, Zero
 from drobench.objective.wasserstein import WassersteinRisk
 from drobench.registry import SolverEntry

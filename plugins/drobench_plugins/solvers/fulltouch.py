@@ -21,7 +21,7 @@ from drobench.errors import require_positive
 from drobench.objective.forms import Constrained
 from drobench.registry import SolverEntry
 from drobench_plugins.solvers.one_projection_sgd import OneProjectionSgd, OneProjectionSgdConfig, calls_per_step
-from drobench_plugins.solvers.penalised_steps import PenalisedConfig
+from drobench_plugins.solvers.pieces.penalised_steps import PenalisedConfig
 
 
 @dataclass

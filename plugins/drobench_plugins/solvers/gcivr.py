@@ -37,12 +37,12 @@ from torch import Tensor
 
 from drobench.errors import SettingError, require_non_negative, require_one_of, require_positive
 from drobench.objective.composite import Composite
-from drobench.objective.oracle import CompositeOracle
+from drobench.objective.oracles.composite import CompositeOracle
 from drobench.registry import SolverEntry
 from drobench.solver import Communicator, Solver
+from drobench.solver.curvature import largest_curvature
 from drobench.solver.estimators import Draw, Estimates, advance, descend, refresh
 from drobench.solver.smoothness import measure_smoothness
-from drobench.solver.step_sizes import largest_curvature
 
 # Per accepted epoch, how much the memory of a failed step size fades.
 _RELAXATION = 1.1

@@ -28,8 +28,9 @@ import torch
 from torch import Tensor
 
 from drobench.errors import DrobenchError, require_non_negative, require_positive
-from drobench.objective.composite import Composite, Rows
-from drobench.objective.oracle import CompositeOracle
+from drobench.objective.composite import Composite
+from drobench.objective.oracles.composite import CompositeOracle
+from drobench.objective.sampling import Rows
 from drobench.registry import SolverEntry
 from drobench.solver import Communicator, Solver
 from drobench.solver.estimators import Estimates, refresh, sample

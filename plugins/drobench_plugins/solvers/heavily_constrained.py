@@ -30,8 +30,8 @@ from dataclasses import dataclass, field
 from drobench.errors import SettingError, require_one_of, require_positive
 from drobench.objective.forms import Constrained
 from drobench.registry import SolverEntry
-from drobench_plugins.solvers.joint_descent import JointDescent, JointDescentConfig, calls_per_step
-from drobench_plugins.solvers.multipliers import ACTIVATIONS, MultiplierNetwork
+from drobench_plugins.solvers.pieces.joint_descent import JointDescent, JointDescentConfig, calls_per_step
+from drobench_plugins.solvers.pieces.multipliers import ACTIVATIONS, MultiplierNetwork
 
 
 @dataclass

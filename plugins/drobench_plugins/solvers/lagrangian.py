@@ -25,8 +25,8 @@ from dataclasses import dataclass
 from drobench.errors import require_non_negative, require_one_of, require_positive
 from drobench.objective.forms import Constrained
 from drobench.registry import SolverEntry
-from drobench_plugins.solvers.joint_descent import JointDescent, JointDescentConfig, calls_per_step
-from drobench_plugins.solvers.multipliers import MultiplierTable
+from drobench_plugins.solvers.pieces.joint_descent import JointDescent, JointDescentConfig, calls_per_step
+from drobench_plugins.solvers.pieces.multipliers import MultiplierTable
 
 
 @dataclass

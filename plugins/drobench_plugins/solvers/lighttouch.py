@@ -26,10 +26,10 @@ from torch import Tensor
 
 from drobench.errors import require_positive
 from drobench.objective.forms import Constrained
-from drobench.objective.oracle import ConstrainedOracle
+from drobench.objective.oracles.constrained import ConstrainedOracle
 from drobench.registry import SolverEntry
 from drobench.solver import Communicator, Solver
-from drobench_plugins.solvers.penalised_steps import (
+from drobench_plugins.solvers.pieces.penalised_steps import (
     PenalisedConfig,
     all_constraints,
     objective_gradient,
@@ -37,7 +37,7 @@ from drobench_plugins.solvers.penalised_steps import (
     penalty_of,
     require_constraints,
 )
-from drobench_plugins.solvers.suffix_mean import SuffixMean, extend, no_mean
+from drobench_plugins.solvers.pieces.suffix_mean import SuffixMean, extend, no_mean
 
 ONE_PROCESS = "a step looks at a few constraints and works through all probabilities, which leaves nothing to divide"
 

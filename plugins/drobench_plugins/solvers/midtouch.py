@@ -22,9 +22,9 @@ import torch
 from torch import Tensor
 
 from drobench.errors import require_positive
-from drobench.objective.composite import Rows
 from drobench.objective.forms import Constrained
-from drobench.objective.oracle import ConstrainedOracle
+from drobench.objective.oracles.constrained import ConstrainedOracle
+from drobench.objective.sampling import Rows
 from drobench.registry import SolverEntry
 from drobench.solver import Communicator, Solver
 from drobench_plugins.solvers.lighttouch import (
@@ -36,13 +36,13 @@ from drobench_plugins.solvers.lighttouch import (
     slope_of_one,
     violations,
 )
-from drobench_plugins.solvers.penalised_steps import (
+from drobench_plugins.solvers.pieces.penalised_steps import (
     objective_gradient,
     penalty_of,
     require_constraints,
     worst_constraint,
 )
-from drobench_plugins.solvers.suffix_mean import extend, no_mean
+from drobench_plugins.solvers.pieces.suffix_mean import extend, no_mean
 
 
 @dataclass

@@ -25,17 +25,17 @@ from torch import Tensor
 
 from drobench.errors import require_non_negative, require_positive
 from drobench.objective.forms import Constrained
-from drobench.objective.oracle import ConstrainedOracle
+from drobench.objective.oracles.constrained import ConstrainedOracle
 from drobench.registry import SolverEntry
 from drobench.solver import Communicator, Solver
-from drobench_plugins.solvers.penalised_steps import (
+from drobench_plugins.solvers.pieces.penalised_steps import (
     PenalisedConfig,
     objective_gradient,
     penalty_of,
     require_constraints,
     worst_constraint,
 )
-from drobench_plugins.solvers.suffix_mean import SuffixMean, extend, no_mean
+from drobench_plugins.solvers.pieces.suffix_mean import SuffixMean, extend, no_mean
 
 
 @dataclass

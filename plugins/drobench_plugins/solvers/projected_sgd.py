@@ -17,11 +17,11 @@ from torch import Tensor
 
 from drobench.errors import DrobenchError
 from drobench.objective.forms import Constrained
-from drobench.objective.oracle import ConstrainedOracle
+from drobench.objective.oracles.constrained import ConstrainedOracle
 from drobench.registry import SolverEntry
 from drobench.solver import Communicator, Solver
-from drobench_plugins.solvers.penalised_steps import PenalisedConfig, objective_gradient
-from drobench_plugins.solvers.suffix_mean import SuffixMean, extend, no_mean
+from drobench_plugins.solvers.pieces.penalised_steps import PenalisedConfig, objective_gradient
+from drobench_plugins.solvers.pieces.suffix_mean import SuffixMean, extend, no_mean
 
 
 @dataclass

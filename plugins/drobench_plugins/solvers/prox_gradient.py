@@ -18,11 +18,11 @@ from torch import Tensor
 
 from drobench.errors import require_positive
 from drobench.objective.composite import Composite
-from drobench.objective.oracle import CompositeOracle
+from drobench.objective.oracles.composite import CompositeOracle
 from drobench.registry import SolverEntry
 from drobench.solver import Communicator, Solver
+from drobench.solver.curvature import largest_curvature
 from drobench.solver.estimators import Estimates, descend, refresh
-from drobench.solver.step_sizes import largest_curvature
 
 
 @dataclass

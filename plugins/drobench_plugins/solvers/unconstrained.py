@@ -18,7 +18,7 @@ from torch import Tensor
 
 from drobench.errors import require_non_negative, require_one_of, require_positive
 from drobench.objective.forms import FiniteSum
-from drobench.objective.oracle import FiniteSumOracle
+from drobench.objective.oracles.finite_sum import FiniteSumOracle
 from drobench.registry import SolverEntry
 from drobench.solver import Communicator, Solver
 

@@ -11,7 +11,8 @@ from norm_ball_learning.reference import BallReference, BallReferenceConfig
 
 from drobench.errors import DrobenchError
 from drobench.objective.composite import Composite
-from drobench.objective.oracle import ReferenceOracle, build_oracle
+from drobench.objective.oracles.build import build_oracle
+from drobench.objective.oracles.reference import ReferenceOracle
 from drobench.objective.regularizers import ElasticNet, EuclideanBall, L1Ball, Zero
 from drobench.reformulation.certificates import lower_bound
 from drobench.reformulation.reformulation import ReformulationConfig

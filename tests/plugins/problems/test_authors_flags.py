@@ -8,11 +8,12 @@ import pytest
 import torch
 
 from drobench.data.dataset import DatasetConfig, assemble
-from drobench.objective.composite import Composite, Rows
+from drobench.objective.composite import Composite
 from drobench.objective.forms import Constrained, Constraints, FiniteSum
 from drobench.objective.losses import NoLosses
 from drobench.objective.predictor import ModelConfig
 from drobench.objective.regularizers import Zero
+from drobench.objective.sampling import Rows
 from drobench.reformulation.constraints import SmoothedConstraints
 from drobench.reformulation.reformulation import ReformulationConfig
 from drobench.reformulation.routes import find_route
@@ -40,7 +41,7 @@ class Levels(Constraints):
     def cheap(self, points):
         return points + self.cheap_logarithms, lambda cotangents: cotangents.sum(dim=-1, keepdim=True)
 
-    def rates(self, points, index):
+    def violations(self, points, index):
         return self.surrogates(points, index)[0]
 
 

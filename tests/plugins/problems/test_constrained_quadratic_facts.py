@@ -11,7 +11,7 @@ import torch
 from scipy.optimize import minimize
 
 from drobench.objective.composite import Composite
-from drobench.objective.oracle import build_oracle
+from drobench.objective.oracles.build import build_oracle
 from drobench.objective.predictor import ModelConfig
 from drobench.reformulation.reformulation import ReformulationConfig
 from drobench.reformulation.routes import find_route

@@ -10,7 +10,7 @@ from scipy.special import logsumexp
 
 from drobench.data.dataset import DatasetConfig, assemble
 from drobench.objective.composite import Composite
-from drobench.objective.oracle import CompositeOracle
+from drobench.objective.oracles.composite import CompositeOracle
 from drobench.objective.predictor import ModelConfig
 from drobench.reformulation.reformulation import ReformulationConfig
 from drobench.reformulation.routes import find_route

@@ -169,7 +169,7 @@ class TestConstraints:
         problem = problem_of(dataset_of(levels=3), grid=5)
         point = point_of(problem)
         expected = violations_of(problem, point, problem.splits["train"])
-        rates = problem.form.constraints.rates(point[None], slice(None))
+        rates = problem.form.constraints.violations(point[None], slice(None))
         assert rates[0].tolist() == pytest.approx(expected, abs=1e-13)
 
     @pytest.mark.parametrize(("loss", "at_zero"), [("logistic", np.log(2.0)), ("hinge", 1.0)])

@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 from drobench.errors import SettingError
 from drobench.objective.composite import Composite
 from drobench.objective.forms import Constrained
-from drobench.objective.oracle import ConstrainedOracle
+from drobench.objective.oracles.constrained import ConstrainedOracle
 from drobench.objective.predictor import ModelConfig
 from drobench.reformulation.reformulation import ReformulationConfig
 from drobench.reformulation.routes import find_route
@@ -41,7 +41,7 @@ def parts(problem):
 
 
 def violation(problem, point):
-    return float(problem.form.constraints.rates(point[None], slice(None)).max())
+    return float(problem.form.constraints.violations(point[None], slice(None)).max())
 
 
 def somewhere(problem, seed, size=1.0):

@@ -9,7 +9,7 @@ from drobench.app.optimum import find_optimum
 from drobench.errors import SettingError
 from drobench.objective.ambiguity_sets import Chi2Ball, Chi2Penalty, Chi2Variance, CVaR, KLBall, KLPenalty
 from drobench.objective.composite import Composite
-from drobench.objective.oracle import build_oracle
+from drobench.objective.oracles.build import build_oracle
 from drobench.objective.predictor import ModelConfig
 from drobench.reformulation.reformulation import ReformulationConfig
 from drobench.reformulation.routes import find_route

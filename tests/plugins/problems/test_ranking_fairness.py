@@ -233,7 +233,7 @@ class TestConstraints:
     def test_rates_are_those_of_the_loops(self, index):
         problem = problem_of(epsilon=0.1)
         split, points = problem.splits["train"], numbers_of(22, 3, 4)
-        rates = problem.form.constraints.rates(points, index)
+        rates = problem.form.constraints.violations(points, index)
         for position, point in enumerate(points):
             scores = split.features @ point[:-1] + point[-1]
             expected = by_constraint(scores, split, "exact", 0.1)[index]
@@ -241,7 +241,7 @@ class TestConstraints:
 
     def test_the_two_sides_of_an_exact_rate_are_opposite(self):
         constraints = problem_of(epsilon=0.1).form.constraints
-        first, second = (constraints.rates(numbers_of(23, 1, 4), slice(None))[0] + 0.1).view(-1, 2).unbind(dim=1)
+        first, second = (constraints.violations(numbers_of(23, 1, 4), slice(None))[0] + 0.1).view(-1, 2).unbind(dim=1)
         torch.testing.assert_close(first, -second)
         assert constraints.count == 2 * QUERIES
 
@@ -250,7 +250,7 @@ class TestConstraints:
         assert constraints.convex
         points = torch.logspace(-3, 1, 60).double()[:, None] * numbers_of(24, 60, 4)
         values, _ = constraints.surrogates(points, slice(None))
-        assert (values >= constraints.rates(points, slice(None)) - 1e-12).all()
+        assert (values >= constraints.violations(points, slice(None)) - 1e-12).all()
         middle, _ = constraints.surrogates((points + points.flip(0)) / 2, slice(None))
         assert (middle <= (values + values.flip(0)) / 2 + 1e-12).all()
 
@@ -269,7 +269,7 @@ class TestConstraints:
         for part in (problem.form.constraints.surrogates, problem.form.objective.losses.linearize):
             values, pullback = part(point, torch.tensor([2, 2, 0]))
             assert values.dtype == pullback(torch.ones(1, 1, 3)).dtype == torch.float32
-        assert problem.form.constraints.rates(point, slice(None)).dtype == torch.float32
+        assert problem.form.constraints.violations(point, slice(None)).dtype == torch.float32
 
     @pytest.mark.parametrize(("relevant", "which"), [(0, "group 0 above one of group 1"), (1, "group 1 above one of")])
     def test_a_query_without_a_needed_pair_is_refused(self, relevant, which):
@@ -324,7 +324,7 @@ class TestScore:
     def test_the_violation_is_the_largest_exact_constraint(self):
         problem = problem_of()
         point = numbers_of(31, 4)
-        rates = problem.form.constraints.rates(point[None], slice(None))
+        rates = problem.form.constraints.violations(point[None], slice(None))
         assert problem.score(point, "train").max_violation == pytest.approx(float(rates.max()), abs=1e-13)
 
     def test_ties_count_one_half(self):

@@ -19,7 +19,7 @@ from drobench.objective.ambiguity_sets import Chi2Variance, KLPenalty
 from drobench.objective.composite import Composite
 from drobench.objective.forms import Constrained, FiniteSum, RobustRisk
 from drobench.objective.losses import LinearMarginLosses, Margin
-from drobench.objective.oracle import CompositeOracle
+from drobench.objective.oracles.composite import CompositeOracle
 from drobench.objective.regularizers import ElasticNet
 from drobench.objective.wasserstein import WassersteinRisk
 from drobench.reformulation.reformulation import ReformulationConfig

@@ -15,7 +15,7 @@ from drobench.objective.ambiguity_sets import KLPenalty
 from drobench.objective.composite import Composite
 from drobench.objective.forms import RobustRisk
 from drobench.objective.losses import LinearMarginLosses, LogisticLoss
-from drobench.objective.oracle import CompositeOracle
+from drobench.objective.oracles.composite import CompositeOracle
 from drobench.objective.outer_functions import OuterFunction
 from drobench.objective.regularizers import ElasticNet, Regularizer
 from drobench.reformulation.reformulation import ReformulationConfig

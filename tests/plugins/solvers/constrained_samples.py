@@ -15,8 +15,9 @@ from torch import Tensor
 
 from drobench.objective.forms import Constrained, Constraints, FiniteSum
 from drobench.objective.losses import LinearMarginLosses, LogisticLoss, Losses
-from drobench.objective.oracle import ConstrainedOracle, Shard
+from drobench.objective.oracles.constrained import ConstrainedOracle
 from drobench.objective.regularizers import Regularizer, Zero
+from drobench.objective.sampling import Shard
 from drobench.solver import Communicator, SingleProcess, Solver
 
 
@@ -49,7 +50,7 @@ class HalfSpaces(Constraints):
         normals = self.normals[index]
         return points @ normals.T - self.bounds[index], lambda cotangents: cotangents @ normals
 
-    def rates(self, points, index):
+    def violations(self, points, index):
         return self.surrogates(points, index)[0]
 
 
@@ -73,7 +74,7 @@ class GroupErrors(Constraints):
 
         return values, pullback
 
-    def rates(self, points, index):
+    def violations(self, points, index):
         margins = points @ self.rows.T
         errors = (margins < 0).to(margins.dtype) + 0.5 * (margins == 0)
         return errors @ self.shares[index].T - errors.mean(dim=1, keepdim=True) - self.slack

@@ -5,8 +5,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from drobench.objective.oracle import ConstrainedOracle, Shard
+from drobench.objective.oracles.constrained import ConstrainedOracle
 from drobench.objective.predictor import ModelConfig
+from drobench.objective.sampling import Shard
 from drobench_plugins.datasets.synthetic import SyntheticConfig, load_synthetic_dataset
 from drobench_plugins.problems.constrained_quadratic import ConstrainedQuadratic, ConstrainedQuadraticConfig
 

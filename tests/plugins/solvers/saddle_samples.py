@@ -11,8 +11,10 @@ from scipy.special import expit
 from drobench.objective.ambiguity_sets import AmbiguitySet
 from drobench.objective.forms import MinMax, RobustRisk
 from drobench.objective.losses import LinearMarginLosses, LogisticLoss, Margin
-from drobench.objective.oracle import MinMaxOracle, Shard, build_oracle
+from drobench.objective.oracles.build import build_oracle
+from drobench.objective.oracles.min_max import MinMaxOracle
 from drobench.objective.regularizers import ElasticNet
+from drobench.objective.sampling import Shard
 from drobench.objective.wasserstein import WassersteinRisk
 from drobench.reformulation.reformulation import ReformulationConfig
 from drobench.reformulation.routes import Route, find_route

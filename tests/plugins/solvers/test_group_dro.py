@@ -10,7 +10,8 @@ from drobench.objective.composite import Composite
 from drobench.objective.forms import GroupedMinMax, MinMax, RobustRisk
 from drobench.objective.group_adversary import GroupAdversary
 from drobench.objective.losses import LinearMarginLosses, LogisticLoss
-from drobench.objective.oracle import ReferenceOracle, build_oracle
+from drobench.objective.oracles.build import build_oracle
+from drobench.objective.oracles.reference import ReferenceOracle
 from drobench.objective.regularizers import ElasticNet
 from drobench.reformulation.certificates import lower_bound
 from drobench.reformulation.reformulation import ReformulationConfig

@@ -6,7 +6,7 @@ import random
 import pytest
 import torch
 
-from drobench_plugins.solvers.best_candidate import add_candidate, best_point, find_best_candidate, no_candidates
+from drobench_plugins.solvers.pieces.best_candidate import add_candidate, best_point, find_best_candidate, no_candidates
 
 
 def chosen(objectives, violations, rank_objectives=True) -> int:

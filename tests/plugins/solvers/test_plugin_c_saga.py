@@ -10,10 +10,11 @@ from composite_samples import GAMMA, KINDS, Terms, composite_sample, half_spaces
 
 from drobench.errors import DrobenchError
 from drobench.objective.ambiguity_sets import KLBall
-from drobench.objective.composite import Composite, FunctionComposite
+from drobench.objective.composite import Composite
+from drobench.objective.composites.functions import FunctionComposite
 from drobench.objective.forms import RobustRisk
 from drobench.objective.losses import Losses
-from drobench.objective.oracle import CompositeOracle
+from drobench.objective.oracles.composite import CompositeOracle
 from drobench.objective.regularizers import ElasticNet
 from drobench.objective.streamed_losses import StreamedLosses
 from drobench.reformulation.reformulation import ReformulationConfig

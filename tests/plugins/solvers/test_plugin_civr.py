@@ -5,8 +5,8 @@ import pytest
 import torch
 from composite_samples import KINDS, composite_sample, half_spaces
 
-from drobench.objective.composite import FunctionComposite
-from drobench.objective.oracle import CompositeOracle
+from drobench.objective.composites.functions import FunctionComposite
+from drobench.objective.oracles.composite import CompositeOracle
 from drobench.objective.outer_functions import OuterFunction
 from drobench.objective.regularizers import ElasticNet
 from drobench_plugins.solvers.civr import Civr, CivrConfig

@@ -6,7 +6,7 @@ import torch
 from scipy.special import expit
 
 from drobench.errors import SettingError
-from drobench.objective.oracle import CompositeOracle
+from drobench.objective.oracles.composite import CompositeOracle
 from drobench.objective.regularizers import ElasticNet
 from drobench.solver import SingleProcess
 from drobench.solver.estimators import direction, refresh

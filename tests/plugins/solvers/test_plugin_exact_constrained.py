@@ -9,7 +9,7 @@ from drobench.checks import SolverChecks
 from drobench.errors import DrobenchError, SettingError
 from drobench.objective.forms import Constrained, Constraints, FiniteSum
 from drobench.objective.losses import LinearMarginLosses, LogisticLoss
-from drobench.objective.oracle import build_oracle
+from drobench.objective.oracles.build import build_oracle
 from drobench.objective.regularizers import ElasticNet, EuclideanBall, NotDifferentiableError
 from drobench.reformulation.certificates import lower_bound
 from drobench.solver import SingleProcess
@@ -35,7 +35,7 @@ class Balls(Constraints):
         offsets = points[:, None, :] - self.centres[index]
         return offsets.square().sum(dim=-1) - self.radius, lambda cotangents: 2.0 * cotangents @ offsets
 
-    def rates(self, points, index):
+    def violations(self, points, index):
         return self.surrogates(points, index)[0]
 
     def cheap(self, points):
@@ -81,7 +81,7 @@ def test_finds_point_value_and_multipliers_of_a_conic_solver(curved):
 
 def test_the_point_is_feasible_and_the_multipliers_prove_it_right(curved):
     state = solved(curved, torch.zeros(4, dtype=torch.float64))
-    assert float(curved.constraints.rates(state.point[None], slice(None)).max()) < 0.0
+    assert float(curved.constraints.violations(state.point[None], slice(None)).max()) < 0.0
     assert float(curved.constraints.cheap(state.point[None])[0].max()) < 0.0
     value, below = float(curved.value(state.point)), lower_bound(curved, state.point, state.dual)
     assert 0.0 <= value - below < 1e-7

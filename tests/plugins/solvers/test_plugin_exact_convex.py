@@ -8,7 +8,7 @@ import torch
 
 from drobench.errors import DrobenchError
 from drobench.objective.forms import FiniteSum
-from drobench.objective.oracle import build_oracle
+from drobench.objective.oracles.build import build_oracle
 from drobench.objective.regularizers import Box, ElasticNet, Zero
 from drobench_plugins.solvers.exact_convex import ExactConvex, ExactConvexConfig
 

@@ -7,11 +7,14 @@ import numpy as np
 import pytest
 import torch
 
-from drobench.objective.composite import Composite, Estimate, FunctionComposite, LossComposite, Rows
+from drobench.objective.composite import Composite, Means
+from drobench.objective.composites.functions import FunctionComposite
+from drobench.objective.composites.losses import LossComposite
 from drobench.objective.losses import Losses
-from drobench.objective.oracle import CompositeOracle
+from drobench.objective.oracles.composite import CompositeOracle
 from drobench.objective.outer_functions import OuterFunction
 from drobench.objective.regularizers import ElasticNet, Zero
+from drobench.objective.sampling import Rows
 from drobench.solver import SingleProcess
 from drobench.solver.estimators import Estimates, direction
 from drobench_plugins.solvers.gcivr import Gcivr, GcivrConfig
@@ -360,7 +363,7 @@ class TwoSets(Composite):
         numbers = torch.arange(50, dtype=torch.float64)[rows.samples] / 10.0
         slope = torch.arange(5, dtype=torch.float64)[rows.constraints].mean()
         differences = points - numbers
-        return Estimate(
+        return Means(
             slope * points,
             (slope * torch.ones_like(points))[:, None],
             0.5 * differences.square().mean(dim=1),

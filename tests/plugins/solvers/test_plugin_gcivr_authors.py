@@ -10,8 +10,9 @@ from constrained_samples import Fairness, HalfSpaces, Squares, randn, run, run_o
 from drobench.errors import DrobenchError, SettingError
 from drobench.objective.composite import Composite
 from drobench.objective.forms import Constrained, FiniteSum
-from drobench.objective.oracle import CompositeOracle, Shard
+from drobench.objective.oracles.composite import CompositeOracle
 from drobench.objective.regularizers import ElasticNet, Zero
+from drobench.objective.sampling import Shard
 from drobench.reformulation.constraints import SmoothedConstraints
 from drobench.solver import SingleProcess
 from drobench.solver.solver import state_from_dict, state_to_dict, state_type

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from drobench.errors import SettingError
-from drobench.objective.oracle import CompositeOracle
+from drobench.objective.oracles.composite import CompositeOracle
 from drobench.objective.regularizers import ElasticNet, Zero
 from drobench.solver import SingleProcess
 from drobench_plugins.solvers.gcivr import Gcivr, GcivrConfig

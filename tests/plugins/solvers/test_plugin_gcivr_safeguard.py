@@ -9,8 +9,8 @@ import pytest
 import torch
 from scipy.stats import chisquare
 
-from drobench.objective.composite import FunctionComposite
-from drobench.objective.oracle import CompositeOracle
+from drobench.objective.composites.functions import FunctionComposite
+from drobench.objective.oracles.composite import CompositeOracle
 from drobench.objective.regularizers import ElasticNet
 from drobench.solver import SingleProcess
 from drobench_plugins.solvers.gcivr import Gcivr, GcivrConfig

@@ -11,7 +11,7 @@ from torch import nn
 
 from drobench.errors import SettingError
 from drobench.objective.forms import Constrained
-from drobench.objective.oracle import ConstrainedOracle
+from drobench.objective.oracles.constrained import ConstrainedOracle
 from drobench.objective.regularizers import ElasticNet
 from drobench.registry import SolverEntry
 from drobench_plugins.solvers.heavily_constrained import HeavilyConstrained, HeavilyConstrainedConfig, entry

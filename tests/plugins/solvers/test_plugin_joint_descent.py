@@ -8,7 +8,7 @@ import torch
 from constrained_samples import Fairness, run, run_on_several, same, through_a_file
 
 from drobench.errors import SettingError
-from drobench.objective.oracle import ConstrainedOracle
+from drobench.objective.oracles.constrained import ConstrainedOracle
 from drobench.registry import load_catalogue
 from drobench.solver import SingleProcess
 from drobench.solver.solver import state_from_dict, state_to_dict, state_type

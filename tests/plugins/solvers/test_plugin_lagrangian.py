@@ -19,7 +19,7 @@ from constrained_samples import (
 from drobench.errors import DrobenchError, SettingError
 from drobench.objective.forms import Constrained, FiniteSum
 from drobench.objective.losses import NoLosses
-from drobench.objective.oracle import ConstrainedOracle
+from drobench.objective.oracles.constrained import ConstrainedOracle
 from drobench.objective.regularizers import Box, ElasticNet, NotDifferentiableError
 from drobench.registry import SolverEntry
 from drobench_plugins.solvers.lagrangian import Lagrangian, LagrangianConfig, entry

@@ -10,9 +10,9 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp
 
 from drobench.errors import SettingError
-from drobench.objective.composite import Rows
-from drobench.objective.oracle import CompositeOracle
+from drobench.objective.oracles.composite import CompositeOracle
 from drobench.objective.regularizers import ElasticNet
+from drobench.objective.sampling import Rows
 from drobench.solver import SingleProcess
 from drobench_plugins.solvers.minibatch_dro import MinibatchDro, MinibatchDroConfig, entry, levels_of
 

@@ -53,7 +53,7 @@ class TestProjectedSgd:
         solver = ProjectedSgd(ProjectedSgdConfig(batch=8))
         point = solver.solution(run(solver, problem.oracle(), problem.start, 800)[-1])
         assert 0 <= problem.projected_gap(point) < 5e-4
-        assert float(problem.form.constraints.rates(point[None], slice(None)).max()) < 1e-8
+        assert float(problem.form.constraints.violations(point[None], slice(None)).max()) < 1e-8
 
     def test_refuses_constraints_that_cannot_project(self):
         problem = Fairness()
@@ -135,7 +135,7 @@ class TestOneProjectionSgd:
         route = find_route(problem.form, (Constrained,), ReformulationConfig())
         assert (route.names, route.projects) == (["projected_constraints"], True)
         point = route.recover(solver.solution(run(solver, problem.oracle(), problem.start, 2000)[-1]))
-        assert float(problem.form.constraints.rates(point[None], slice(None)).max()) < 1e-8
+        assert float(problem.form.constraints.violations(point[None], slice(None)).max()) < 1e-8
         assert 0 <= float(problem.form.value(point)) - problem.optimum < 5e-3
         assert float(problem.form.value(route.recover(problem.start))) - problem.optimum > 0.1
 

@@ -8,9 +8,10 @@ import torch
 from scipy.special import logsumexp
 
 from drobench.objective.ambiguity_sets import KLBall
-from drobench.objective.composite import Composite, FunctionComposite
+from drobench.objective.composite import Composite
+from drobench.objective.composites.functions import FunctionComposite
 from drobench.objective.forms import RobustRisk
-from drobench.objective.oracle import CompositeOracle
+from drobench.objective.oracles.composite import CompositeOracle
 from drobench.objective.regularizers import ElasticNet
 from drobench.reformulation.reformulation import ReformulationConfig
 from drobench.reformulation.routes import find_route

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from drobench.objective.forms import FiniteSum
-from drobench.objective.oracle import build_oracle
+from drobench.objective.oracles.build import build_oracle
 from drobench.objective.regularizers import ElasticNet
 from drobench.solver import SingleProcess
 from drobench.solver.solver import state_from_dict, state_to_dict, state_type

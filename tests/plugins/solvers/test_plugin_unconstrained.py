@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from drobench.objective.forms import FiniteSum
-from drobench.objective.oracle import FiniteSumOracle
+from drobench.objective.oracles.finite_sum import FiniteSumOracle
 from drobench.objective.regularizers import Box, ElasticNet, NotDifferentiableError, Zero
 from drobench.solver import SingleProcess
 from drobench_plugins.solvers.unconstrained import Unconstrained, UnconstrainedConfig

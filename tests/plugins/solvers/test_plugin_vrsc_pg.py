@@ -7,8 +7,9 @@ import pytest
 import torch
 from composite_samples import KINDS, composite_sample, half_spaces
 
-from drobench.objective.oracle import CompositeOracle, Shard
+from drobench.objective.oracles.composite import CompositeOracle
 from drobench.objective.regularizers import ElasticNet
+from drobench.objective.sampling import Shard
 from drobench.solver import SingleProcess
 from drobench.solver.estimators import sample_pair
 from drobench_plugins.solvers.vrsc_pg import VrscPg, VrscPgConfig, entry

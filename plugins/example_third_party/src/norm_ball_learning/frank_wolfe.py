@@ -23,7 +23,7 @@ from torch import Tensor
 from drobench import SolverEntry
 from drobench.errors import DrobenchError
 from drobench.objective.composite import Composite
-from drobench.objective.oracle import CompositeOracle
+from drobench.objective.oracles.composite import CompositeOracle
 from drobench.solver import Communicator, Solver
 from drobench.solver.estimators import direction, refresh
 

@@ -18,7 +18,7 @@ from torch import Tensor
 from drobench import SolverEntry
 from drobench.errors import DrobenchError, require_positive
 from drobench.objective.forms import RobustRisk
-from drobench.objective.oracle import ReferenceOracle
+from drobench.objective.oracles.reference import ReferenceOracle
 from drobench.solver import Communicator, Solver
 from norm_ball_learning.ball import RidgeOnBall
 

@@ -4,10 +4,10 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from drobench.results.outcomes import is_feasible
+from drobench.results.comparison.outcomes import is_feasible
+from drobench.results.comparison.statistics import median
+from drobench.results.comparison.targets import Progress
 from drobench.results.record import FAILURES, Iterate, Record
-from drobench.results.statistics import median
-from drobench.results.targets import Progress
 
 SELECTIONS = ("validation",)
 """How a configuration may be chosen."""

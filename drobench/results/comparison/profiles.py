@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy
 
-from drobench.results.statistics import CONFIDENCE
+from drobench.results.comparison.statistics import CONFIDENCE
 
 LARGEST_RATIO = 4.0
 RESAMPLES = 500

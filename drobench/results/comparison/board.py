@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy
 
-from drobench.results.profiles import Profiles
-from drobench.results.statistics import bootstrap_intervals, medians_of
-from drobench.results.targets import COSTS, Target
-from drobench.results.tuning import Tuning
+from drobench.results.comparison.profiles import Profiles
+from drobench.results.comparison.statistics import bootstrap_intervals, medians_of
+from drobench.results.comparison.targets import COSTS, Target
+from drobench.results.comparison.tuning import Tuning
 
 QUALITIES = (
     "objective",

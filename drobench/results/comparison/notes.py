@@ -4,13 +4,13 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from drobench.results.board import Comparison
-from drobench.results.grouping import Across, Pair
-from drobench.results.labels import content_key
-from drobench.results.paired import ALPHA, least_p, pairs_needed
+from drobench.results.comparison.board import Comparison
+from drobench.results.comparison.grouping import Across, Pair
+from drobench.results.comparison.labels import content_key
+from drobench.results.comparison.paired import ALPHA, least_p, pairs_needed
+from drobench.results.comparison.statistics import CONFIDENCE, most_coverage
+from drobench.results.comparison.targets import Progress
 from drobench.results.record import FAILURES, Record, Status
-from drobench.results.statistics import CONFIDENCE, most_coverage
-from drobench.results.targets import Progress
 
 Runs = Mapping[str, Sequence[Record]]
 """The runs of each solver by its label."""

@@ -2,8 +2,9 @@
 
 from torch import Tensor
 
-from drobench.objective.composite import Rows
-from drobench.objective.oracle import MinMaxOracle, Oracle
+from drobench.objective.oracle import Oracle
+from drobench.objective.oracles.min_max import MinMaxOracle
+from drobench.objective.sampling import Rows
 from drobench.solver import Communicator
 
 

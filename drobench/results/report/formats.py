@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from drobench.results.board import (
+from drobench.results.comparison.board import (
     METRICS,
     Board,
     Comparison,
@@ -17,8 +17,8 @@ from drobench.results.board import (
     Table,
     profiles_table,
 )
+from drobench.results.comparison.profiles import LARGEST_RATIO, Profiles
 from drobench.results.fields import storable
-from drobench.results.profiles import LARGEST_RATIO, Profiles
 
 TEXT_COLUMNS = ("solver", "board")
 """The columns that are not numbers."""

@@ -6,13 +6,13 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from drobench.errors import DrobenchError
-from drobench.results.labels import content_key, flattened
+from drobench.results.comparison.labels import content_key, flattened
 from drobench.results.record import Record
 
 _PARTS = ("solver", "problem", "dataset")
 
 
-class NothingToCompare(DrobenchError):  # noqa: N818 - reads as what it says
+class NothingToCompare(DrobenchError):
     """There are no runs a leaderboard could be made of."""
 
     exit_code = 3

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy
 
-from drobench.results.outcomes import Outcome
-from drobench.results.statistics import CONFIDENCE
+from drobench.results.comparison.outcomes import Outcome
+from drobench.results.comparison.statistics import CONFIDENCE
 
 RESAMPLES = 1000
 FEWEST_PAIRS = 6

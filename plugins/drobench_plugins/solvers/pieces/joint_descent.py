@@ -21,11 +21,11 @@ import torch
 from torch import Tensor
 
 from drobench.errors import DrobenchError, SettingError, require_non_negative, require_one_of, require_positive
-from drobench.objective.composite import Rows
-from drobench.objective.oracle import ConstrainedOracle
+from drobench.objective.oracles.constrained import ConstrainedOracle
+from drobench.objective.sampling import Rows
 from drobench.solver import Communicator, Solver
-from drobench_plugins.solvers.best_candidate import Candidates, add_candidate, best_point, no_candidates
-from drobench_plugins.solvers.multipliers import MultiplierModel, Multipliers
+from drobench_plugins.solvers.pieces.best_candidate import Candidates, add_candidate, best_point, no_candidates
+from drobench_plugins.solvers.pieces.multipliers import MultiplierModel, Multipliers
 
 _FIRST_DECAY, _SECOND_DECAY = 0.9, 0.999
 
@@ -171,7 +171,7 @@ class JointDescent(Solver[JointState]):
         if oracle.samples:
             loss = oracle.objective(here, rows)[1][0] * rows.sample_share
         proxies, pull_proxies = oracle.surrogates(here, rows)
-        violations = (oracle.rates(here, rows) if self.config.dual_rates else proxies)[0]
+        violations = (oracle.violations(here, rows) if self.config.dual_rates else proxies)[0]
         multipliers, pull_multipliers = self.model.evaluate(state.multipliers, oracle, rows.constraints)
         # The defect multiplies sums where the method sums products, which must wait until all parts are in.
         primal_weights, dual_weights = multipliers, violations
@@ -224,7 +224,7 @@ class JointDescent(Solver[JointState]):
         if oracle.samples:
             objective = oracle.objective(point[None], rows)[0][0] * rows.sample_share
         # A process may hold no constraint, and what a maximum over processes makes of "not a number" is not defined.
-        rates = torch.cat([oracle.rates(point[None], rows)[0], point.new_zeros(1)])
+        rates = torch.cat([oracle.violations(point[None], rows)[0], point.new_zeros(1)])
         violation = torch.where(rates.isnan(), torch.inf, rates).max()
         (objective,) = _totals(communicator, [objective])
         if communicator.world_size > 1:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from drobench.errors import SettingError
-from drobench.results.labels import content_key, distinguishing_labels, flattened
+from drobench.results.comparison.labels import content_key, distinguishing_labels, flattened
 from drobench.results.record import Record, short_id
 
 # Of the trainer, what changes the result; the rest is where and how it was computed.

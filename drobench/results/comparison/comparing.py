@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from drobench.results.board import Comparison, Summary
-from drobench.results.outcomes import Outcome, Stage, signed_differences
-from drobench.results.paired import ALPHA, detectable_difference, holm, signed_rank_p
+from drobench.results.comparison.board import Comparison, Summary
+from drobench.results.comparison.outcomes import Outcome, Stage, signed_differences
+from drobench.results.comparison.paired import ALPHA, detectable_difference, holm, signed_rank_p
 from drobench.results.record import FAILURES, Iterate, Record
 
 _VIOLATION = "train_max_violation"

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from drobench.errors import DrobenchError, require_one_of, require_positive
-from drobench.objective.composite import Rows
-from drobench.objective.oracle import ConstrainedOracle
+from drobench.objective.oracles.constrained import ConstrainedOracle
+from drobench.objective.sampling import Rows
 from drobench.solver import Communicator
 
 _DEFAULT_PENALTY = 2.0

@@ -4,10 +4,11 @@ import pytest
 import torch
 
 from drobench.errors import DrobenchError
-from drobench.objective.composite import FunctionComposite, Rows
-from drobench.objective.oracle import CompositeOracle
+from drobench.objective.composites.functions import FunctionComposite
+from drobench.objective.oracles.composite import CompositeOracle
 from drobench.objective.regularizers import ElasticNet, Zero
-from drobench.solver.step_sizes import largest_curvature
+from drobench.objective.sampling import Rows
+from drobench.solver.curvature import largest_curvature
 
 
 def exact_curvature(value, point: torch.Tensor) -> float:

@@ -4,17 +4,17 @@ import math
 from collections.abc import Iterable, Sequence
 
 from drobench.errors import SettingError
-from drobench.results import grouping, notes
-from drobench.results.board import QUALITIES, Board, Comparison, Leaderboard, Row, Summary, Table
+from drobench.results.comparison import grouping, notes
+from drobench.results.comparison.board import QUALITIES, Board, Comparison, Leaderboard, Row, Summary, Table
+from drobench.results.comparison.filters import NothingToCompare
+from drobench.results.comparison.grouping import Across
+from drobench.results.comparison.labels import distinguishing_labels
+from drobench.results.comparison.profiles import Instance, profiles
+from drobench.results.comparison.scoring import Contender, Question, score
+from drobench.results.comparison.targets import COSTS, DEFAULT_TARGETS, Target, progress
+from drobench.results.comparison.tuning import SELECTIONS
 from drobench.results.curves import Curves, ManyCurves
-from drobench.results.filters import NothingToCompare
-from drobench.results.grouping import Across
-from drobench.results.labels import distinguishing_labels
-from drobench.results.profiles import Instance, profiles
 from drobench.results.record import ITERATES, Record, Status
-from drobench.results.scoring import Contender, Question, score
-from drobench.results.targets import COSTS, DEFAULT_TARGETS, Target, progress
-from drobench.results.tuning import SELECTIONS
 
 __all__ = ["Board", "Comparison", "Leaderboard", "NothingToCompare", "Row", "Summary", "Table", "Target", "leaderboard"]
 

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from drobench.errors import SettingError
-from drobench.results import grouping, notes
-from drobench.results.board import METRICS, QUALITIES, Board, Comparison, Reached, Row, Summary
-from drobench.results.comparing import PairedRun, comparisons
-from drobench.results.grouping import Across, Group, Pair
-from drobench.results.outcomes import is_feasible, outcome
-from drobench.results.ranking import places, rank_intervals, shared_ranks
+from drobench.results.comparison import grouping, notes
+from drobench.results.comparison.board import METRICS, QUALITIES, Board, Comparison, Reached, Row, Summary
+from drobench.results.comparison.comparing import PairedRun, comparisons
+from drobench.results.comparison.grouping import Across, Group, Pair
+from drobench.results.comparison.outcomes import is_feasible, outcome
+from drobench.results.comparison.ranking import places, rank_intervals, shared_ranks
+from drobench.results.comparison.targets import COSTS, Progress, Target, is_met
+from drobench.results.comparison.tuning import Tuning, selected
 from drobench.results.record import FAILURES, Iterate, Record, Status
-from drobench.results.targets import COSTS, Progress, Target, is_met
-from drobench.results.tuning import Tuning, selected
 
 _FALLBACK_MEASURE = "objective"
 

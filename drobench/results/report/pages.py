@@ -2,8 +2,8 @@
 
 from html import escape
 
-from drobench.results.board import Leaderboard, Table
-from drobench.results.formats import TEXT_COLUMNS, reading, sections
+from drobench.results.comparison.board import Leaderboard, Table
+from drobench.results.report.formats import TEXT_COLUMNS, reading, sections
 
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 80rem; padding: 0 1rem; color: #1a1a1a; }

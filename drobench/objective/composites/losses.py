@@ -1,0 +1,170 @@
+"""Composites made of per-sample losses: a reduction says what each loss contributes to `g` and to `h`."""
+
+import math
+from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from drobench.objective.composite import Change, Composite, Means, RowTerms
+from drobench.objective.losses import Losses, Pullback, PullbackDifference
+from drobench.objective.outer_functions import OuterFunction
+from drobench.objective.regularizers import Regularizer
+from drobench.objective.sampling import Rows
+
+# exp overflows at 88 in float32 and at 709 in float64; sums and products of the results need room above.
+LARGEST_EXPONENT = {torch.float32: 60.0, torch.float64: 500.0}
+LARGEST_POWER = {dtype: math.exp(exponent) for dtype, exponent in LARGEST_EXPONENT.items()}
+
+
+class LossTerms(NamedTuple):
+    """What a reduction makes of losses `(k, rows)`: values and derivatives by the loss, row by row."""
+
+    inner: Tensor | None
+    """`(k, p, rows)`, or `None` without inner map."""
+    inner_slope: Tensor | None
+    loss: Tensor | None
+    """`(k, rows)`, or `None` without `h`."""
+    loss_slope: Tensor | None
+    shift: Tensor
+    inner_is_positive: bool = False
+    slope_scale: float = 1.0
+    """What `inner_slope` is still to be multiplied by: cheaper after the sum over the rows than before."""
+
+
+class LossTransform(ABC):
+    """`g_i = G(f_i)` and `h_i = H(f_i)`: a reduction on the level of losses."""
+
+    outputs: int
+    has_losses: bool
+    uses_shift: bool = False
+
+    @abstractmethod
+    def apply(self, losses: Tensor, shift: Tensor | None) -> LossTerms:
+        """Return the terms for losses `(k, rows)`."""
+
+    def safe_shift(self, losses: Tensor, shift: Tensor | None) -> Tensor | None:
+        """Return `shift`, or a higher one where the terms at `shift` might overflow; for `None`, a good one."""
+        return shift
+
+    def rescale(self, inner: Tensor, old: Tensor, new: Tensor) -> Tensor:
+        """See `Composite.rescale`."""
+        return inner
+
+
+class PlainLosses(LossTransform):
+    """`h_i = f_i`, no inner map: empirical risk."""
+
+    outputs = 0
+    has_losses = True
+
+    def apply(self, losses: Tensor, shift: Tensor | None) -> LossTerms:
+        return LossTerms(None, None, losses, torch.ones_like(losses), losses.new_zeros(()))
+
+
+class LossComposite(Composite):
+    """A composite whose parts are functions of per-sample losses."""
+
+    def __init__(
+        self, losses: Losses, transform: LossTransform, outer: OuterFunction, regularizer: Regularizer
+    ) -> None:
+        self.losses = losses
+        self.transform = transform
+        self.outer = outer
+        self.regularizer = regularizer
+        self.dimension = losses.dimension
+        self.samples = losses.samples
+        self.outputs = transform.outputs
+        self.has_losses = transform.has_losses
+        self.uses_shift = transform.uses_shift
+
+    def estimate(self, points: Tensor, rows: Rows, shift: Tensor | None) -> Means:
+        index = rows.samples
+        assert index is not None
+        values, pullback = self.losses.linearize(points, index)
+        terms = self.transform.apply(values, self.transform.safe_shift(values, shift))
+        return self._means(terms, points, rows, pullback, values.shape[1])
+
+    def _means(self, terms: LossTerms, points: Tensor, rows: Rows, pullback: Pullback, count: int) -> Means:
+        scale = 1.0 / max(count, 1)
+        inner_value, inner_jacobian, floor = self._inner(terms, points, rows, scale, pullback)
+        if terms.loss is None or terms.loss_slope is None:
+            loss_value = points.new_zeros(points.shape[0])
+            loss_gradient = torch.zeros_like(points)
+        else:
+            loss_value = terms.loss.sum(dim=-1) * scale
+            loss_gradient = pullback(terms.loss_slope[:, None])[:, 0].mul_(scale)
+        return Means(inner_value, inner_jacobian, loss_value, loss_gradient, floor, terms.shift)
+
+    def row_terms(self, point: Tensor, rows: Rows, shift: Tensor | None) -> RowTerms:
+        assert rows.samples is not None
+        values, gradients = self.losses.row_gradients(point, rows.samples)
+        losses = values[None]
+        return self._row_terms(self.transform.apply(losses, self.transform.safe_shift(losses, shift)), gradients)
+
+    def _row_terms(self, terms: LossTerms, gradients: Tensor) -> RowTerms:
+        """Return the terms of every row by the chain rule, for gradients `(rows, d)` of the losses."""
+        count, dimension = gradients.shape
+        if terms.inner is None or terms.inner_slope is None:
+            value, jacobian = gradients.new_zeros(count, 0), gradients.new_zeros(count, 0, dimension)
+        else:
+            value = terms.inner[0].T
+            jacobian = (terms.slope_scale * terms.inner_slope[0].T)[:, :, None] * gradients[:, None]
+        loss_gradient = None if terms.loss_slope is None else terms.loss_slope[0][:, None] * gradients
+        return RowTerms(value, jacobian, loss_gradient, terms.inner_is_positive, terms.shift)
+
+    def change(self, points: Tensor, rows: Rows, shift: Tensor) -> Change:
+        """One pullback of differences, half the work of two pullbacks."""
+        assert rows.samples is not None
+        values, pullback = self.losses.linearize_difference(points, rows.samples)
+        terms = self.transform.apply(values, shift)
+        totals = inner_totals(terms)
+        # Seen from the sums, which are needed anyway; looking at all terms beforehand would cost more.
+        if self.uses_shift and not max(max(total) for total in totals) <= LARGEST_POWER[values.dtype]:
+            terms = self.transform.apply(values, self.transform.safe_shift(values, shift))
+            totals = inner_totals(terms)
+        return self._change(terms, totals, points, rows, pullback, values.shape[1])
+
+    def _change(
+        self,
+        terms: LossTerms,
+        totals: list[list[float]],
+        points: Tensor,
+        rows: Rows,
+        pullback: PullbackDifference,
+        count: int,
+    ) -> Change:
+        scale = 1.0 / max(count, 1)
+        here, there = totals
+        value = [scale * (first - second) for first, second in zip(here, there, strict=True)]
+        floor = [scale * rows.covered * first if terms.inner_is_positive else -math.inf for first in here]
+        if terms.inner_slope is None:
+            jacobian = points.new_empty(0, self.dimension)
+        else:
+            jacobian = pullback(terms.inner_slope, scale * terms.slope_scale)
+        gradient = None if terms.loss_slope is None else pullback(terms.loss_slope[:, None], scale)[0]
+        return Change(value, jacobian, gradient, floor, terms.shift)
+
+    def _inner(
+        self, terms: LossTerms, points: Tensor, rows: Rows, scale: float, pullback: Pullback
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        if terms.inner is None or terms.inner_slope is None:
+            empty = points.new_zeros(points.shape[0], 0)
+            return empty, points.new_zeros(points.shape[0], 0, points.shape[1]), empty
+        value = terms.inner.sum(dim=-1) * scale
+        jacobian = pullback(terms.inner_slope).mul_(scale * terms.slope_scale)
+        # Positive terms outside the rows can only add to the mean over everything.
+        floor = value * rows.covered if terms.inner_is_positive else torch.full_like(value, -torch.inf)
+        return value, jacobian, floor
+
+    def rescale(self, inner: Tensor, old: Tensor, new: Tensor) -> Tensor:
+        return self.transform.rescale(inner, old, new)
+
+
+def inner_totals(terms: LossTerms) -> list[list[float]]:
+    """Return the sums of the inner terms at two points."""
+    if terms.inner is None:
+        return [[], []]
+    totals: list[list[float]] = terms.inner.sum(dim=-1).tolist()
+    return totals

@@ -1,0 +1,1 @@
+"""One counted oracle for each form that a solver can accept."""

@@ -1,0 +1,113 @@
+"""Counted access to a composite: means of values, Jacobians and gradients over drawn rows."""
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from drobench.objective.composite import Change, Composite, Means, RowTerms, Total
+from drobench.objective.oracle import ProximalOracle
+from drobench.objective.sampling import Rows, Shard
+
+
+class CompositeOracle(ProximalOracle):
+    """Counted access to `r(x) + mean h_i(x) + f(mean g_i(x))`."""
+
+    _form: Composite
+
+    def __init__(self, form: Composite, seed: int, start: Tensor, shard: Shard = Shard()) -> None:  # noqa: B008
+        super().__init__(form, seed, start, shard)
+        self._regularizer = form.regularizer
+        self.dimension = form.dimension
+        self.samples = form.samples
+        self.constraints = form.constraints
+        self.outputs = form.outputs
+        self.has_losses = form.has_losses
+        self.uses_shift = form.uses_shift
+        self.rescalable = form.rescalable
+        self.largest_step = form.largest_step
+        self.strong_convexity = form.regularizer.strong_convexity
+        self.constraint_rows = form.constraint_rows
+
+    def estimate(self, points: Tensor, rows: Rows, shift: Tensor | None = None, total: Total | None = None) -> Means:
+        """Return value, Jacobian and gradient means over `rows` at `points` `(k, d)`, in one pass.
+
+        `shift=None` chooses the shift. With a given shift the result may come back at a higher one, where the given
+        one would overflow: see `rescale`. For `Rows.data`, `total` sums over all processes.
+        """
+        self._count(rows, points.shape[0])
+        if rows.data is not None and total is not None:
+            return self._form.pooled_estimate(points, rows, shift, total)
+        return self._form.estimate(points, rows, shift)
+
+    def change(self, points: Tensor, rows: Rows, shift: Tensor, total: Total | None = None) -> Change:
+        """Return the means over `rows` at the first of two points less those at the second; two calls a row."""
+        self._count(rows, 2)
+        if rows.data is not None and total is not None:
+            return self._form.pooled_change(points, rows, shift, total)
+        return self._form.change(points, rows, shift)
+
+    def row_terms(self, point: Tensor, rows: Rows, shift: Tensor | None = None) -> RowTerms:
+        """Return what each of `rows` contributes at `point`; one call a row. The shift is as in `estimate`."""
+        found = self._form.row_terms(point, rows, shift)
+        self._count(rows, 1)
+        return found
+
+    def _count(self, rows: Rows, points: int) -> None:
+        calls = self._count_samples(rows, points)
+        checks = self._count_constraints(rows, points)
+        # Every process evaluates the cheap constraints, of which the run as a whole needs one evaluation.
+        leads = self.shard.rank == 0 and rows.constraints is not None
+        cheap = self._form.cheap_constraints * points if leads else 0
+        self.counters.constraint_checks += cheap
+        checks += cheap
+        if self.outputs:
+            inner_calls = checks if self.constraints else calls
+            self.counters.inner_values += inner_calls
+            self.counters.inner_jacobians += inner_calls
+        if self._form.has_losses:
+            self.counters.loss_gradients += calls
+
+    def outer_gradient(self, inner_value: Tensor, shift: Tensor) -> Tensor:
+        """Return `f'(y)`."""
+        return self._form.outer.gradient(inner_value, shift)
+
+    def guard(self, inner_value: Tensor, rows: Rows, shift: Tensor, floor: Tensor | None = None) -> Tensor:
+        """Return the nearest inner value inside the domain of `f`, for methods that clip; see `admits`."""
+        if rows.covered == 1.0:
+            return inner_value if floor is None else torch.maximum(inner_value, 0.5 * floor)
+        smallest = self._form.outer.smallest(shift)
+        if smallest is not None:
+            inner_value = inner_value.clamp(min=smallest)
+        return inner_value if floor is None else torch.maximum(inner_value, floor)
+
+    def admits(self, inner_value: Tensor, rows: Rows, shift: Tensor, floors: Sequence[float]) -> bool:
+        """Tell whether an inner value is finite and not below what is known of it.
+
+        `floors` are the rows' own lower bounds. Over the full set they are the exact mean, of which a recursion may
+        fall short by its rounding, so that only half of it is insisted on.
+        """
+        values = inner_value.tolist()
+        if rows.covered == 1.0:
+            smallest, share = None, 0.5
+        else:
+            smallest, share = self._form.outer.smallest(shift), 1.0
+        lowest = -math.inf if smallest is None else smallest
+        return all(max(lowest, share * floor) <= value < math.inf for value, floor in zip(values, floors, strict=True))
+
+    def rescale(self, inner: Tensor, old: Tensor, new: Tensor) -> Tensor:
+        """Express an inner value or Jacobian held at shift `old` at shift `new`."""
+        return self._form.rescale(inner, old, new) if self.uses_shift and new is not old else inner
+
+    def at_shift(self, value: Tensor, jacobian: Tensor, old: Tensor, new: Tensor) -> tuple[Tensor, Tensor]:
+        """Express inner value and Jacobian, freshly measured at one point at shift `old`, at shift `new`."""
+        return (value, jacobian) if new is old else self._form.at_shift(value, jacobian, old, new)
+
+    def best_shift(self, value: Tensor, shift: Tensor) -> Tensor:
+        """Return the shift that suits a point whose inner value at `shift` is `value`."""
+        return self._form.best_shift(value, shift)
+
+    def value(self, point: Tensor, inner_value: Tensor, loss_value: Tensor, shift: Tensor) -> Tensor:
+        """Return `Psi(point)` from means already paid for."""
+        return self._form.value_at(point, inner_value, loss_value, shift)

@@ -1,0 +1,1 @@
+"""What several solvers of ours are made of: no solver by itself."""
