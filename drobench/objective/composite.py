@@ -157,7 +157,6 @@ class Composite(ABC):
 __getattr__ = moved(
     __name__,
     {
-        "Rows": "drobench.objective.sampling",
         "Estimate": "drobench.objective.composite.Means",
         "LossTerms": "drobench.objective.composites.losses",
         "LossTransform": "drobench.objective.composites.losses",

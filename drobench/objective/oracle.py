@@ -179,7 +179,6 @@ class ProximalOracle(Oracle):
 __getattr__ = moved(
     __name__,
     {
-        "Shard": "drobench.objective.sampling",
         "CompositeOracle": "drobench.objective.oracles.composite",
         "FiniteSumOracle": "drobench.objective.oracles.finite_sum",
         "ConstrainedOracle": "drobench.objective.oracles.constrained",
