@@ -48,7 +48,7 @@ def _measure(what: str, goal: float | None, **schedule: int) -> Comparison:
         while state.position:
             state = solver.step(state, oracle, SingleProcess())
         epoch = _epoch(solver, state, oracle)
-        bare = _bare_epoch(state.epoch_length, state.batch)
+        bare = _bare_epoch(state.sizes.length, state.sizes.batch)
         seconds = least(
             [
                 timed("epoch", epoch, clock=time.process_time),

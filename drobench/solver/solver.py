@@ -54,25 +54,33 @@ def state_to_dict(state: Any) -> dict[str, Any]:
     }
 
 
-def state_from_dict(kind: type, content: Mapping[str, Any]) -> Any:
+def state_from_dict(kind: Any, content: Mapping[str, Any]) -> Any:
     """Return the state of class `kind` that `state_to_dict` turned into `content`."""
-    hints = typing.get_type_hints(kind)
+    plain = typing.get_origin(kind) or kind
+    # Where a state holds that of a solver within, its class has that state's as a parameter.
+    within = dict(zip(getattr(plain, "__parameters__", ()), typing.get_args(kind), strict=True))
+    hints = {name: within.get(hint, hint) for name, hint in typing.get_type_hints(plain).items()}
     values = {
         name: state_from_dict(_dataclass_in(hints[name], name), value) if isinstance(value, Mapping) else value
         for name, value in content.items()
     }
-    return kind(**values)
+    return plain(**values)
 
 
-def state_type(solver: Solver[Any]) -> type:
-    """Return the class of the solver's state, read from the annotation of `init`."""
+def state_type(solver: Solver[Any]) -> Any:
+    """Return the class of the solver's state, read from the annotation of `init`.
+
+    That of a solver around another, in its attribute `inner`, has the state of the other as a parameter.
+    """
     kind = typing.get_type_hints(type(solver).init).get("return")
-    if not (isinstance(kind, type) and is_dataclass(kind)):
+    plain = typing.get_origin(kind) or kind
+    if not (isinstance(plain, type) and is_dataclass(plain)):
         raise DrobenchError(
             f"{type(solver).__name__}.init must be annotated with the dataclass it returns, so that a checkpoint can "
             f"be read back; found {kind!r}."
         )
-    return kind
+    inner = getattr(solver, "inner", None)
+    return plain[state_type(inner)] if plain is not kind and isinstance(inner, Solver) else plain  # type: ignore[index]  # a generic dataclass
 
 
 def _dataclass_in(hint: Any, name: str) -> type:

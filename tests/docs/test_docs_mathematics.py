@@ -376,7 +376,7 @@ def test_e10_calls_of_an_epoch_and_rounding_after_squaring():
     # An epoch whose batches have reached their limit is refreshed on all 1000 rows, not on 31 * 31.
     large = oracle_of(robust(1.0, samples=1000))
     state = run(large, 31, schedule="adaptive", step_size=0.1, growth=100.0)
-    assert (state.epoch_length, state.batch) == (31, 31)
+    assert (state.sizes.length, state.sizes.batch) == (31, 31)
     assert large.counters.sample_calls == 1000 + 2 * 31 * 30
     assert quotes(erratum(10), "1000", str(math.floor(math.sqrt(1000)) ** 2))
 

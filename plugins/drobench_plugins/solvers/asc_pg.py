@@ -21,7 +21,6 @@ steps ahead it is at its bound or far away, and the exponentials there say nothi
 
 from dataclasses import dataclass, replace
 
-import torch
 from torch import Tensor
 
 from drobench.errors import DrobenchError
@@ -30,12 +29,12 @@ from drobench.objective.oracles.composite import CompositeOracle
 from drobench.objective.sampling import Rows
 from drobench.registry import SolverEntry
 from drobench.solver import Communicator
-from drobench.solver.curvature import largest_curvature
 from drobench.solver.estimators import descend, sample
+from drobench.solver.iterates import extended_mean
 from drobench_plugins.solvers.scgd import Scgd, ScgdConfig, ScgdState
 
 
-@dataclass
+@dataclass(kw_only=True)
 class AscPgConfig(ScgdConfig):
     """Hyperparameters of ASC-PG: those of SCGD, with the exponents above for `decay`."""
 
@@ -50,11 +49,7 @@ class AscPg(Scgd):
                 "a variable, as in a KL ball, and exponentials at an extrapolated temperature say nothing about those "
                 "at the point. Use a solver that does not extrapolate, such as `scgd` or `gcivr`."
             )
-        step_size = self.config.step_size
-        if step_size is None:
-            curvature = largest_curvature(oracle, communicator, start)
-            step_size = min(self.config.step_scale / curvature, oracle.largest_step)
-        return ScgdState(start, 0, torch.zeros_like(start), step_size, None, None)
+        return super().init(start, oracle, communicator)
 
     def step(self, state: ScgdState, oracle: CompositeOracle, communicator: Communicator) -> ScgdState:
         count = state.steps + 1
@@ -71,7 +66,7 @@ class AscPg(Scgd):
         return ScgdState(
             point=point,
             steps=count,
-            mean=state.mean + (point - state.mean) / count,
+            mean=extended_mean(state.mean, point, count),
             step_size=state.step_size,
             inner_value=(1.0 - mix) * kept + mix * values.inner_value,
             shift=values.shift,

@@ -17,6 +17,7 @@ no step looks at it.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -24,11 +25,13 @@ from torch import Tensor
 from drobench.objective.composite import Composite
 from drobench.objective.oracles.composite import CompositeOracle
 from drobench.registry import SolverEntry
+from drobench.solver import Solver
 from drobench.solver.estimators import Estimates
+from drobench.solver.restarts import with_restarts
 from drobench_plugins.solvers.gcivr import Gcivr, GcivrConfig
 
 
-@dataclass
+@dataclass(kw_only=True)
 class CivrConfig(GcivrConfig):
     """Hyperparameters of CIVR: those of GCIVR."""
 
@@ -36,12 +39,17 @@ class CivrConfig(GcivrConfig):
 class Civr(Gcivr):
     """See the module's text."""
 
-    def _descend(self, point: Tensor, estimates: Estimates, oracle: CompositeOracle, step_size: float) -> Tensor:
+    def descend(self, point: Tensor, estimates: Estimates, oracle: CompositeOracle, step_size: float) -> Tensor:
         if not oracle.has_losses:
-            return super()._descend(point, estimates, oracle, step_size)
+            return super().descend(point, estimates, oracle, step_size)
         slope = oracle.outer_gradient(estimates.inner_value, estimates.shift)
         jacobian = torch.cat([estimates.inner_jacobian, estimates.loss_gradient[None]])
         return torch.addmv(point, jacobian.T, torch.cat([slope, slope.new_ones(1)]), alpha=-step_size)
+
+
+def build(config: CivrConfig) -> Solver[Any]:
+    """Return the method, in stages where the settings ask for them."""
+    return with_restarts(Civr(config), config)
 
 
 def entry() -> SolverEntry:
@@ -51,7 +59,7 @@ def entry() -> SolverEntry:
         summary="Composite variance reduction with losses folded into the inner map.",
         reference="Zhang, Xiao (NeurIPS 2019), Algorithm 1",
         config=CivrConfig,
-        factory=Civr,
+        factory=build,
         accepts=(Composite,),
         rate="linear",
     )

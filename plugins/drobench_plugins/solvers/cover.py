@@ -26,17 +26,15 @@ from drobench.objective.composite import Composite
 from drobench.objective.oracles.composite import CompositeOracle
 from drobench.registry import SolverEntry
 from drobench.solver import Communicator, Solver
-from drobench.solver.curvature import largest_curvature
 from drobench.solver.estimators import Estimates, descend, sample, sample_pair
+from drobench.solver.first_step import StepConfig, first_step
+from drobench.solver.iterates import extended_mean
 
 
-@dataclass
-class CoverConfig:
-    """Hyperparameters of COVER."""
+@dataclass(kw_only=True)
+class CoverConfig(StepConfig):
+    """Hyperparameters of COVER; `step_size` is a."""
 
-    step_size: float | None = None
-    """a; null: `step_scale / L` with L by power iteration at the start."""
-    step_scale: float = 1.0
     delay: int = 100
     """Steps before the step size begins to decay in earnest."""
     mixing: float = 0.5
@@ -45,9 +43,11 @@ class CoverConfig:
     """S; null: 4 sqrt(m), and at most 128, of the samples and of the constraints. After as many passes, fewer steps of
     larger draws leave less noise, as long as they are enough to arrive."""
     replacement: bool = False
+    """Whether rows are drawn with replacement."""
 
     def __post_init__(self) -> None:
-        require_positive(self, "step_size", "step_scale", "delay", "mixing", "batch")
+        super().__post_init__()
+        require_positive(self, "delay", "mixing", "batch")
         if self.mixing > 1.0:
             raise SettingError(f"CoverConfig.mixing must be at most 1; found {self.mixing}. Change `mixing=`.")
 
@@ -72,10 +72,7 @@ class Cover(Solver[CoverState]):
         self.config = config
 
     def init(self, start: Tensor, oracle: CompositeOracle, communicator: Communicator) -> CoverState:
-        step_size = self.config.step_size
-        if step_size is None:
-            curvature = largest_curvature(oracle, communicator, start)
-            step_size = min(self.config.step_scale / curvature, oracle.largest_step)
+        step_size = first_step(self.config, oracle, communicator, start)
         return CoverState(start, start, None, 0, torch.zeros_like(start), step_size)
 
     def step(self, state: CoverState, oracle: CompositeOracle, communicator: Communicator) -> CoverState:
@@ -83,7 +80,7 @@ class Cover(Solver[CoverState]):
         estimates = self._measure(state, oracle, communicator, self.config.mixing * count ** (-2.0 / 3.0))
         step_size = state.step_size * (1.0 + state.steps / self.config.delay) ** (-1.0 / 3.0)
         point = oracle.prox(descend(state.point, estimates, oracle, step_size), step_size)
-        mean = state.mean + (point - state.mean) / count
+        mean = extended_mean(state.mean, point, count)
         return CoverState(point, state.point, estimates, count, mean, state.step_size)
 
     def _measure(self, state: CoverState, oracle: CompositeOracle, communicator: Communicator, mix: float) -> Estimates:

@@ -26,6 +26,7 @@ Deviations from the printed algorithm, all of them configurable:
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 from torch import Tensor
 
@@ -34,12 +35,13 @@ from drobench.objective.clients import Clients
 from drobench.objective.composite import Composite
 from drobench.objective.oracles.composite import CompositeOracle
 from drobench.registry import SolverEntry
-from drobench.solver import Communicator
+from drobench.solver import Communicator, Solver
 from drobench.solver.estimators import Draw
+from drobench.solver.restarts import with_restarts
 from drobench_plugins.solvers.gcivr import Gcivr, GcivrConfig, GcivrState
 
 
-@dataclass
+@dataclass(kw_only=True)
 class DistGcivrConfig(GcivrConfig):
     """Hyperparameters of GCIVR, and who draws what."""
 
@@ -99,7 +101,7 @@ class DistGcivr(Gcivr):
             )
         return super().init(start, oracle, communicator)
 
-    def _draw(
+    def draw(
         self, oracle: CompositeOracle, communicator: Communicator, samples: int | None, constraints: int | None
     ) -> Draw:
         clients = self._clients(oracle, communicator)
@@ -118,6 +120,11 @@ class DistGcivr(Gcivr):
         )
 
 
+def build(config: DistGcivrConfig) -> Solver[Any]:
+    """Return the method, in stages where the settings ask for them."""
+    return with_restarts(DistGcivr(config), config)
+
+
 def entry() -> SolverEntry:
     """Return the catalogue entry."""
     return SolverEntry(
@@ -125,7 +132,7 @@ def entry() -> SolverEntry:
         summary="GCIVR over clients that own the rows, with one exchange per step.",
         reference="Haddadpour, Kamani, Mahdavi, Karbasi (ICLR 2022), Algorithm 2",
         config=DistGcivrConfig,
-        factory=DistGcivr,
+        factory=build,
         accepts=(Composite,),
         # On strongly convex problems, with refreshes on all rows.
         rate="linear",

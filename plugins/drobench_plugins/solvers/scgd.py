@@ -22,27 +22,28 @@ from drobench.objective.composite import Composite
 from drobench.objective.oracles.composite import CompositeOracle
 from drobench.registry import SolverEntry
 from drobench.solver import Communicator, Solver
-from drobench.solver.curvature import largest_curvature
 from drobench.solver.estimators import Estimates, descend, sample
+from drobench.solver.first_step import StepConfig, first_step
+from drobench.solver.iterates import extended_mean
 
 
-@dataclass
-class ScgdConfig:
-    """Hyperparameters of SCGD."""
+@dataclass(kw_only=True)
+class ScgdConfig(StepConfig):
+    """Hyperparameters of SCGD; `step_size` is a."""
 
-    step_size: float | None = None
-    """a; null: `step_scale / L` with L by power iteration at the start."""
-    step_scale: float = 1.0
     decay: str = "convex"
     """`convex` (exponents -3/4 and -1/2) or `strongly_convex` (-1 and -2/3)."""
     delay: int = 100
     """Steps before the step size begins to decay in earnest."""
     batch: int = 32
+    """S, of the samples and of the constraints."""
     replacement: bool = False
+    """Whether rows are drawn with replacement."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require_one_of(self, "decay", ("convex", "strongly_convex"))
-        require_positive(self, "step_size", "step_scale", "batch", "delay")
+        require_positive(self, "batch", "delay")
 
 
 @dataclass(frozen=True)
@@ -65,9 +66,7 @@ class Scgd(Solver[ScgdState]):
         self.config = config
 
     def init(self, start: Tensor, oracle: CompositeOracle, communicator: Communicator) -> ScgdState:
-        step_size = self.config.step_size
-        if step_size is None:
-            step_size = self.config.step_scale / largest_curvature(oracle, communicator, start)
+        step_size = first_step(self.config, oracle, communicator, start)
         return ScgdState(start, 0, torch.zeros_like(start), step_size, None, None)
 
     def step(self, state: ScgdState, oracle: CompositeOracle, communicator: Communicator) -> ScgdState:
@@ -88,7 +87,7 @@ class Scgd(Solver[ScgdState]):
             state,
             point=point,
             steps=count,
-            mean=state.mean + (point - state.mean) / count,
+            mean=extended_mean(state.mean, point, count),
             inner_value=inner_value,
             shift=measured.shift,
         )

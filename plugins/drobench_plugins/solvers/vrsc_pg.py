@@ -18,7 +18,6 @@ step size halved, and an inner value below what the drawn rows prove it must exc
 S = sqrt(m) / 2, tau = 2 sqrt(m) of our GCIVR, for comparison.
 """
 
-import math
 from dataclasses import dataclass, replace
 
 import torch
@@ -29,17 +28,16 @@ from drobench.objective.composite import Composite
 from drobench.objective.oracles.composite import CompositeOracle
 from drobench.registry import SolverEntry
 from drobench.solver import Communicator, Solver
-from drobench.solver.curvature import largest_curvature
 from drobench.solver.estimators import Estimates, direction, refresh, sample_pair
+from drobench.solver.first_step import StepConfig, first_step
+from drobench.solver.safeguards import Safeguard, measured, watch
+from drobench.solver.schedules import long_epoch, small_batch
 
 
-@dataclass
-class VrscPgConfig:
+@dataclass(kw_only=True)
+class VrscPgConfig(StepConfig):
     """Hyperparameters of VRSC-PG; `null` means the rule described at each."""
 
-    step_size: float | None = None
-    """eta; null: `step_scale / L` with L by power iteration at the start."""
-    step_scale: float = 1.0
     epoch_length: int | None = None
     """tau; null: 2 sqrt(m)."""
     batch: int | None = None
@@ -47,9 +45,11 @@ class VrscPgConfig:
     monotone: bool = True
     """Undo an epoch that ends higher than it began, and halve the step size."""
     replacement: bool = False
+    """Whether rows are drawn with replacement."""
 
     def __post_init__(self) -> None:
-        require_positive(self, "step_size", "step_scale", "epoch_length", "batch")
+        super().__post_init__()
+        require_positive(self, "epoch_length", "batch")
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,6 @@ class Snapshot:
     """A point where everything was measured."""
 
     point: Tensor
-    value: float
     estimates: Estimates
     gradient: Tensor
 
@@ -69,8 +68,8 @@ class VrscPgState:
     point: Tensor
     position: int
     """Step within the epoch; 0 means that a snapshot is to be taken."""
-    step_size: float
     snapshot: Snapshot | None
+    safeguard: Safeguard
 
 
 class VrscPg(Solver[VrscPgState]):
@@ -80,11 +79,7 @@ class VrscPg(Solver[VrscPgState]):
         self.config = config
 
     def init(self, start: Tensor, oracle: CompositeOracle, communicator: Communicator) -> VrscPgState:
-        step_size = self.config.step_size
-        if step_size is None:
-            curvature = largest_curvature(oracle, communicator, start)
-            step_size = min(self.config.step_scale / curvature, oracle.largest_step)
-        return VrscPgState(start, 0, step_size, None)
+        return VrscPgState(start, 0, None, watch(first_step(self.config, oracle, communicator, start)))
 
     def step(self, state: VrscPgState, oracle: CompositeOracle, communicator: Communicator) -> VrscPgState:
         towards = None
@@ -93,9 +88,9 @@ class VrscPg(Solver[VrscPgState]):
         if towards is None:
             state, snapshot = self._take_snapshot(state, oracle, communicator)
             towards = snapshot.gradient
-        point = oracle.prox(state.point - state.step_size * towards, state.step_size)
-        population = max(oracle.samples, oracle.constraints)
-        length = self.config.epoch_length or max(1, math.floor(2.0 * math.sqrt(population)))
+        step_size = state.safeguard.step_size
+        point = oracle.prox(state.point - step_size * towards, step_size)
+        length = self.config.epoch_length or long_epoch(max(oracle.samples, oracle.constraints))
         return replace(state, point=point, position=(state.position + 1) % length)
 
     def _direction(
@@ -117,13 +112,10 @@ class VrscPg(Solver[VrscPgState]):
     def _take_snapshot(
         self, state: VrscPgState, oracle: CompositeOracle, communicator: Communicator
     ) -> tuple[VrscPgState, Snapshot]:
-        found = refresh(oracle, communicator, state.point, oracle.draw())
-        value = float(oracle.value(state.point, found.inner_value, found.loss_value, found.shift))
-        best = state.snapshot
-        if best is not None and self.config.monotone and not value <= best.value + _rounding(state.point, best.value):
-            return replace(state, point=best.point, position=0, step_size=0.5 * state.step_size), best
-        fresh = Snapshot(state.point, value, found, direction(found, oracle))
-        return replace(state, position=0, snapshot=fresh), fresh
+        found = measured(oracle, state.point, refresh(oracle, communicator, state.point, oracle.draw()))
+        safeguard, place = state.safeguard.judge(found, undo=self.config.monotone)
+        snapshot = Snapshot(place.point, place.estimates, direction(place.estimates, oracle))
+        return VrscPgState(place.point, 0, snapshot, safeguard), snapshot
 
     def solution(self, state: VrscPgState) -> Tensor:
         return state.point
@@ -131,12 +123,7 @@ class VrscPg(Solver[VrscPgState]):
 
 def batch_of(config: VrscPgConfig, population: int) -> int:
     """Return how many of `population` rows a step draws."""
-    return config.batch or max(1, math.floor(0.5 * math.sqrt(population)))
-
-
-def _rounding(point: Tensor, value: float) -> float:
-    """Near the optimum values differ by rounding only, which says nothing about the step size."""
-    return torch.finfo(point.dtype).eps ** 0.75 * (1.0 + abs(value))
+    return config.batch or small_batch(population)
 
 
 def _calls(config: VrscPgConfig, oracle: CompositeOracle) -> set[int]:

@@ -218,7 +218,7 @@ def test_an_inner_value_below_the_floor_ends_the_epoch(synthetic, trace):
     after = solver.step(low, oracle, SingleProcess())
     assert oracle.counters.sample_calls == calls + 2 * batch + m
     assert (after.position, after.epoch) == (1, 2)
-    assert after.step_size == eta
+    assert after.safeguard.step_size == eta
     # The step is the exact proximal gradient step from the point where the epoch was ended.
     x = state.point.numpy()
     gradient = data.numpy().robust(x, 0.3, 0.0)[1]
@@ -246,7 +246,7 @@ def test_calls_of_the_constant_schedule(synthetic, trace, m, tau, batch):
     assert oracle.counters.sample_calls == epochs * (m + 2 * batch * (tau - 1))
     assert oracle.counters.inner_values == oracle.counters.inner_jacobians == oracle.counters.sample_calls
     assert oracle.counters.loss_gradients == 0
-    assert states[-1].step_size == 0.2
+    assert states[-1].safeguard.step_size == 0.2
 
 
 @pytest.mark.parametrize("refresh_batch", [20, 99])
@@ -257,7 +257,7 @@ def test_calls_with_a_small_refresh_batch(synthetic, trace, refresh_batch):
     states = trace(Gcivr(settings), oracle, data.start, 4 * 5)
     assert oracle.counters.sample_calls == 4 * (refresh_batch + 2 * 3 * 4)
     # The objective is never measured on everything, so nothing can be accepted or refused.
-    assert states[-1].accepted is None
+    assert states[-1].safeguard.accepted is None
 
 
 @pytest.mark.parametrize(
@@ -289,7 +289,7 @@ def test_without_a_step_size_the_curvature_is_paid_for(synthetic):
     data = synthetic(40, 4, 0)
     oracle = data.oracle(1.0, 0)
     state = Gcivr(GcivrConfig(step_scale=2.0)).init(data.start, oracle, SingleProcess())
-    assert state.step_size == pytest.approx(2.0 / data.numpy().curvature(np.zeros(4), 1.0), rel=0.05)
+    assert state.safeguard.step_size == pytest.approx(2.0 / data.numpy().curvature(np.zeros(4), 1.0), rel=0.05)
     assert oracle.counters.sample_calls >= 2 * 40
     assert oracle.counters.sample_calls % 40 == 0
 
@@ -379,8 +379,10 @@ def test_with_two_index_sets_only_an_exact_objective_is_accepted(half_square, tr
     start = torch.ones(1, dtype=torch.float64)
     oracle = CompositeOracle(form, 0, start)
     state = trace(Gcivr(GcivrConfig(step_size=0.1, refresh_batch=refresh_batch)), oracle, start, 1)[-1]
-    assert state.accepted is None or state.accepted.value == pytest.approx(float(form.value(start)), abs=1e-12)
-    assert (state.accepted is None) == (refresh_batch in (3, 10))
+    assert state.safeguard.accepted is None or state.safeguard.accepted.value == pytest.approx(
+        float(form.value(start)), abs=1e-12
+    )
+    assert (state.safeguard.accepted is None) == (refresh_batch in (3, 10))
 
 
 def counted(config, half_square, trace, steps):
@@ -393,7 +395,7 @@ def counted(config, half_square, trace, steps):
 def test_with_two_index_sets_each_has_its_own_batch(half_square, trace):
     """tau = floor(2 sqrt 50) = 14, S = 3 samples and 1 constraint: a refresh, then steps at two points each."""
     state, counters = counted(GcivrConfig(step_size=0.01), half_square, trace, 4)
-    assert state.epoch_length == 14
+    assert state.sizes.length == 14
     assert counters.constraint_checks == 5 + 3 * 2
     assert counters.sample_calls == 50 + 3 * 2 * 3
 
@@ -410,4 +412,4 @@ def test_the_objective_can_be_evaluated_on_all_samples(half_square, trace):
     config = GcivrConfig(step_size=0.01, constraint_batch=2, whole_samples=True)
     state, counters = counted(config, half_square, trace, 4)
     assert counters.sample_calls == 50 + 3 * 2 * 50
-    assert state.batch is None
+    assert state.sizes.batch is None

@@ -41,7 +41,7 @@ def gap(data):
 
 
 def is_rejection(before, after) -> bool:
-    return after.step_size < before.step_size
+    return after.safeguard.step_size < before.safeguard.step_size
 
 
 # The adaptive schedule is guarded only once its refreshes reach everything, and starts from wherever it is by then.
@@ -51,13 +51,13 @@ def test_a_step_twenty_times_too_large_is_repaired(data, gap, trace, schedule, s
     step_size = too_large(data, 20.0)
     solver = Gcivr(GcivrConfig(schedule=schedule, step_size=step_size, recovery=recovery))
     states = trace(solver, data.oracle(GAMMA, 0, ElasticNet(l2=MU)), data.start, steps)
-    assert gap(states[-1].accepted.point) < goal
-    smallest = min(state.step_size for state in states)
+    assert gap(states[-1].safeguard.accepted.point) < goal
+    smallest = min(state.safeguard.step_size for state in states)
     assert smallest <= step_size / 2
     if recovery == 1.0:
-        halvings = math.log2(step_size / states[-1].step_size)
+        halvings = math.log2(step_size / states[-1].safeguard.step_size)
         assert halvings == int(halvings)
-        assert states[-1].step_size == smallest
+        assert states[-1].safeguard.step_size == smallest
         assert gap(solver.solution(states[-1])) < goal
 
 
@@ -74,7 +74,7 @@ def test_without_the_safeguard_it_is_not_repaired(data, gap, trace):
     step_size = too_large(data, 20.0)
     solver = Gcivr(GcivrConfig(step_size=step_size, monotone=False))
     states = trace(solver, data.oracle(GAMMA, 0, ElasticNet(l2=MU)), data.start, 1200)
-    assert states[-1].step_size == step_size
+    assert states[-1].safeguard.step_size == step_size
     assert not gap(states[-1].point) < 1e-2
 
 
@@ -86,26 +86,30 @@ def test_accepted_values_fall_and_a_rejection_returns_to_the_last_of_them(data, 
     problem = data.numpy()
     rejections = growths = 0
     for before, after in pairwise(states[1:]):
-        assert after.accepted.value <= before.accepted.value + 1e-11
+        assert after.safeguard.accepted.value <= before.safeguard.accepted.value + 1e-11
         if is_rejection(before, after):
             rejections += 1
-            assert after.step_size == 0.5 * before.step_size
-            assert after.accepted is before.accepted
-            assert torch.equal(after.previous, before.accepted.point)
+            assert after.safeguard.step_size == 0.5 * before.safeguard.step_size
+            assert after.safeguard.accepted is before.safeguard.accepted
+            assert torch.equal(after.previous, before.safeguard.accepted.point)
             # The step after the return is the exact proximal gradient step with the smaller step size.
-            x, eta = after.accepted.point.numpy(), after.step_size
+            x, eta = after.safeguard.accepted.point.numpy(), after.safeguard.step_size
             expected = (x - eta * problem.robust(x, GAMMA, 0.0)[1]) / (1.0 + eta * MU)
             np.testing.assert_allclose(after.point.numpy(), expected, rtol=0, atol=1e-13)
             left = problem.robust(before.point.numpy(), GAMMA, MU)[0]
-            assert left > before.accepted.value
-        elif after.accepted is not before.accepted:
-            measured = problem.robust(after.accepted.point.numpy(), GAMMA, MU)[0]
-            assert after.accepted.value == pytest.approx(measured, abs=1e-13)
-            assert torch.equal(after.accepted.point, before.point)
-            assert before.step_size <= after.step_size <= min(first, recovery * before.step_size)
-            growths += after.step_size > before.step_size
+            assert left > before.safeguard.accepted.value
+        elif after.safeguard.accepted is not before.safeguard.accepted:
+            measured = problem.robust(after.safeguard.accepted.point.numpy(), GAMMA, MU)[0]
+            assert after.safeguard.accepted.value == pytest.approx(measured, abs=1e-13)
+            assert torch.equal(after.safeguard.accepted.point, before.point)
+            assert (
+                before.safeguard.step_size
+                <= after.safeguard.step_size
+                <= min(first, recovery * before.safeguard.step_size)
+            )
+            growths += after.safeguard.step_size > before.safeguard.step_size
         else:
-            assert after.step_size == before.step_size
+            assert after.safeguard.step_size == before.safeguard.step_size
     assert rejections >= 2
     assert (growths > 0) == (recovery > 1.0)
 
@@ -119,7 +123,7 @@ def test_a_rejected_epoch_leaves_the_mean_and_the_reservoir(data, trace):
         if is_rejection(before, after):
             dropped += len(kept) - kept_at_snapshot
             del kept[kept_at_snapshot:]
-        elif after.accepted is not before.accepted:
+        elif after.safeguard.accepted is not before.safeguard.accepted:
             kept_at_snapshot = len(kept)
         kept.append(after.point)
         assert after.trail.visited == len(kept)
@@ -137,7 +141,7 @@ def test_an_objective_that_is_not_finite_is_rejected(trace):
     oracle = CompositeOracle(composite, 0, start)
     states = trace(Gcivr(GcivrConfig(step_size=1.0, epoch_length=12)), oracle, start, 700)
     assert any(not state.point.isfinite() for state in states)
-    assert states[-1].step_size < 1.0
+    assert states[-1].safeguard.step_size < 1.0
     # By symmetry the mean of (x + i)^4 over i = 0..3 is least at -3/2.
     assert states[-1].point.item() == pytest.approx(-1.5, abs=1e-2)
 
@@ -150,7 +154,7 @@ def test_rounding_at_the_optimum_does_not_wear_the_step_size_out(data, trace):
     states = trace(solver, data.oracle(GAMMA, 0, ElasticNet(l2=MU)), start, 3000)
     np.testing.assert_allclose(states[-1].point.numpy(), x_star, rtol=0, atol=1e-6)
     assert states[-1].epoch > 50
-    assert states[-1].step_size >= step_size / 16
+    assert states[-1].safeguard.step_size >= step_size / 16
 
 
 def test_the_last_output_is_the_current_point(data, trace):
@@ -203,7 +207,7 @@ def test_the_random_output_is_uniform_over_the_iterates(synthetic, trace):
 def test_the_average_is_the_plain_mean_of_the_iterates(data, trace, schedule, output):
     solver = Gcivr(GcivrConfig(schedule=schedule, step_size=0.2, average=True, output=output))
     states = trace(solver, data.oracle(1.0, 0), data.start, 150)
-    assert states[-1].step_size == 0.2
+    assert states[-1].safeguard.step_size == 0.2
     assert solver.average(states[0]) is None
     for k in (1, 2, 77, 150):
         mean = torch.stack([state.point for state in states[1 : k + 1]]).mean(dim=0)

@@ -27,14 +27,14 @@ def test_the_iterates_are_those_of_a_plain_loop(synthetic, trace, kind):
 def test_a_step_that_goes_up_is_taken_back_and_the_step_size_halved(twenty, trace):
     oracle = twenty.oracle(0.5, 0, ElasticNet(l2=0.1))
     states = trace(ProxGradient(ProxGradientConfig(step_size=500.0)), oracle, twenty.start, 60)
-    values = [twenty.numpy().robust(state.accepted.point.numpy(), 0.5, 0.1)[0] for state in states[1:]]
+    values = [twenty.numpy().robust(state.safeguard.accepted.point.numpy(), 0.5, 0.1)[0] for state in states[1:]]
     assert all(after <= before + 1e-11 for before, after in pairwise(values))
-    halvings = np.log2(500.0 / states[-1].step_size)
+    halvings = np.log2(500.0 / states[-1].safeguard.step_size)
     assert halvings >= 3
     assert halvings == int(halvings)
     # Where the first step went up, the second one starts again from the same point, half as far.
-    assert states[2].accepted.value == states[1].accepted.value
-    assert states[2].step_size == 250.0
+    assert states[2].safeguard.accepted.value == states[1].safeguard.accepted.value
+    assert states[2].safeguard.step_size == 250.0
 
 
 def test_it_ends_at_the_known_optimum(twenty, trace):
@@ -47,14 +47,14 @@ def test_it_ends_at_the_known_optimum(twenty, trace):
 def test_it_solves_a_smoothed_constrained_problem(trace):
     oracle, start, least = half_spaces()
     states = trace(ProxGradient(ProxGradientConfig()), oracle, start, 400)
-    assert states[-1].accepted.value - least < 1e-9
+    assert states[-1].safeguard.accepted.value - least < 1e-9
     assert entry().calls_per_step(ProxGradientConfig(), oracle) == {42}
 
 
 def test_without_a_step_size_it_is_derived_from_the_curvature(synthetic):
     data = synthetic(40, 4, 0)
     state = ProxGradient(ProxGradientConfig()).init(data.start, data.oracle(1.0, 0), SingleProcess())
-    assert state.step_size == pytest.approx(1.0 / data.numpy().curvature(np.zeros(4), 1.0), rel=0.05)
+    assert state.safeguard.step_size == pytest.approx(1.0 / data.numpy().curvature(np.zeros(4), 1.0), rel=0.05)
 
 
 def test_a_step_size_must_be_positive():

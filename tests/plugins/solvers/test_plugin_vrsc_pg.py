@@ -69,16 +69,16 @@ def test_an_inner_value_out_of_its_domain_ends_the_epoch(synthetic, trace):
 def test_an_epoch_that_goes_up_is_undone(twenty, trace):
     oracle = twenty.oracle(0.5, 0, ElasticNet(l2=0.1))
     states = trace(VrscPg(VrscPgConfig(step_size=100.0, batch=4, epoch_length=5)), oracle, twenty.start, 100)
-    values = [state.snapshot.value for state in states[1:]]
+    values = [state.safeguard.accepted.value for state in states[1:]]
     assert all(after <= before + 1e-11 for before, after in pairwise(values))
-    assert states[-1].step_size < 100.0
+    assert states[-1].safeguard.step_size < 100.0
     assert values[-1] < 0.6
 
 
 def test_it_solves_a_smoothed_constrained_problem(trace):
     oracle, start, least = half_spaces()
     states = trace(VrscPg(VrscPgConfig()), oracle, start, 600)
-    assert states[-1].snapshot.value - least < 1e-8
+    assert states[-1].safeguard.accepted.value - least < 1e-8
     # Two of 30 samples and one of 12 constraints, twice: floors of sqrt(m) / 2.
     assert entry().calls_per_step(VrscPgConfig(), oracle) == {6, 42, 48}
 
