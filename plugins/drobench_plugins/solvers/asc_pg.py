@@ -21,6 +21,7 @@ steps ahead it is at its bound or far away, and the exponentials there say nothi
 
 from dataclasses import dataclass, replace
 
+import torch
 from torch import Tensor
 
 from drobench.errors import DrobenchError
@@ -30,6 +31,7 @@ from drobench.objective.sampling import Rows
 from drobench.registry import SolverEntry
 from drobench.solver import Communicator
 from drobench.solver.estimators import descend, sample
+from drobench.solver.first_step import first_step
 from drobench.solver.iterates import extended_mean
 from drobench_plugins.solvers.scgd import Scgd, ScgdConfig, ScgdState
 
@@ -49,7 +51,8 @@ class AscPg(Scgd):
                 "a variable, as in a KL ball, and exponentials at an extrapolated temperature say nothing about those "
                 "at the point. Use a solver that does not extrapolate, such as `scgd` or `gcivr`."
             )
-        return super().init(start, oracle, communicator)
+        step_size = first_step(self.config, oracle, communicator, start)
+        return ScgdState(start, 0, torch.zeros_like(start), step_size, None, None)
 
     def step(self, state: ScgdState, oracle: CompositeOracle, communicator: Communicator) -> ScgdState:
         count = state.steps + 1

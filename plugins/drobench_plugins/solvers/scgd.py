@@ -23,7 +23,7 @@ from drobench.objective.oracles.composite import CompositeOracle
 from drobench.registry import SolverEntry
 from drobench.solver import Communicator, Solver
 from drobench.solver.estimators import Estimates, descend, sample
-from drobench.solver.first_step import StepConfig, first_step
+from drobench.solver.first_step import StepConfig, step_by_rule
 from drobench.solver.iterates import extended_mean
 
 
@@ -66,7 +66,8 @@ class Scgd(Solver[ScgdState]):
         self.config = config
 
     def init(self, start: Tensor, oracle: CompositeOracle, communicator: Communicator) -> ScgdState:
-        step_size = first_step(self.config, oracle, communicator, start)
+        # Not capped by what the form says is safe: steps that decay may begin beyond it.
+        step_size = step_by_rule(self.config, oracle, communicator, start)
         return ScgdState(start, 0, torch.zeros_like(start), step_size, None, None)
 
     def step(self, state: ScgdState, oracle: CompositeOracle, communicator: Communicator) -> ScgdState:
