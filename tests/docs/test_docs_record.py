@@ -167,25 +167,17 @@ def test_every_hidden_folder_is_on_the_page_and_made_somewhere(runs):
     assert {name for name in page if not any(re.search(rf"[\"/]\{name}\b", text) for text in sources)} == set()
 
 
-def read_variables(tree: ast.Module, constants: dict[str, str]) -> set[str]:
-    """The variables of the environment that a module asks for, by a text or by the name of a constant."""
-    found = set()
+def questions(tree: ast.AST) -> list[ast.expr]:
+    """What a piece of program asks of the environment: `environ[X]`, `environ.get(X)`, `getenv(X)`, `X in environ`."""
+    found = []
     for node in ast.walk(tree):
-        asked: ast.expr | None = None
         if isinstance(node, ast.Subscript) and is_environment(node.value) and isinstance(node.ctx, ast.Load):
-            asked = node.slice
+            found.append(node.slice)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
             if (node.func.attr == "get" and is_environment(node.func.value)) or node.func.attr == "getenv":
-                asked = node.args[0]
+                found.append(node.args[0])
         elif isinstance(node, ast.Compare) and is_environment(node.comparators[0]):
-            asked = node.left
-        if isinstance(asked, ast.Constant):
-            found.add(asked.value)
-        elif isinstance(asked, ast.Name):
-            assert asked.id in constants, f"{asked.id} is no constant that holds the name of a variable"
-            found.add(constants[asked.id])
-        else:
-            assert asked is None, f"what is asked for cannot be read: {ast.dump(asked)}"
+            found.append(node.left)
     return found
 
 
@@ -193,23 +185,31 @@ def is_environment(node: ast.expr) -> bool:
     return isinstance(node, ast.Attribute) and node.attr == "environ"
 
 
-def trees() -> list[ast.Module]:
-    files = [file for folder in PROGRAMS for file in (ROOT / folder).rglob("*.py")]
-    return [ast.parse(file.read_text(encoding="utf-8")) for file in files]
+def read_variables(texts: list[str]) -> set[str]:
+    """The variables that programs read: by a text, by a constant, or by a function that is given the name."""
+    constants = dict(re.findall(r'^(\w+) = "([A-Z][A-Z0-9_]+)"$', "\n".join(texts), flags=re.MULTILINE))
+    found, askers = set(), set()
+    for tree in [ast.parse(text) for text in texts if "environ" in text or "getenv" in text]:
+        functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+        given = {
+            (function.name, asked.id)
+            for function in functions
+            for asked in questions(function)
+            if isinstance(asked, ast.Name) and asked.id in {argument.arg for argument in function.args.args}
+        }
+        askers |= {function for function, _ in given}
+        names = constants | {argument: "" for _, argument in given}
+        for asked in questions(tree):
+            found.add(asked.value if isinstance(asked, ast.Constant) else names[asked.id])
+    for text in texts:
+        for asker in askers:
+            found |= set(re.findall(rf'\b{asker}\("(\w+)"', text))
+    return found - {""}
 
 
 def test_every_variable_that_is_read_is_on_the_page_and_the_other_way_round():
-    programs = trees()
-    constants = {
-        target.id: node.value.value
-        for tree in programs
-        for node in tree.body
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
-        if re.fullmatch(r"[A-Z][A-Z0-9_]+", str(node.value.value))
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    }
-    read = set().union(*(read_variables(tree, constants) for tree in programs))
+    files = [file for folder in PROGRAMS for file in (ROOT / folder).rglob("*.py")]
+    read = read_variables([file.read_text(encoding="utf-8") for file in files])
     for file in (ROOT / "conf").rglob("*.yaml"):
         read |= set(re.findall(r"oc\.env:(\w+)", file.read_text(encoding="utf-8")))
     assert {"DROBENCH_RESULTS", "DROBENCH_DATA", "DROBENCH_DISABLE_PLUGINS"} <= read
@@ -217,6 +217,10 @@ def test_every_variable_that_is_read_is_on_the_page_and_the_other_way_round():
 
 
 def test_what_is_read_is_found_in_each_way_of_asking():
-    source = "os.environ['A']; os.environ.get('B', ''); os.getenv('C'); 'D' in os.environ; os.environ.get(E_VARIABLE)"
-    assert read_variables(ast.parse(source), {"E_VARIABLE": "E"}) == set("ABCDE")
-    assert read_variables(ast.parse("os.environ['A'] = '1'; {}.get('B'); 'C' in known"), {}) == set()
+    asking = (
+        "os.environ['AA']; os.environ.get('BB', ''); os.getenv('CC'); 'DD' in os.environ; os.environ.get(E_VARIABLE)"
+    )
+    asker = "def told(name):\n    return os.environ[name]\n"
+    found = read_variables([asking, asker, 'E_NAME = "EE"', 'rank = told("FF")'])
+    assert found == {"AA", "BB", "CC", "DD", "EE", "FF"}
+    assert read_variables(["os.environ['AA'] = '1'; {}.get('BB'); 'CC' in known"]) == set()
