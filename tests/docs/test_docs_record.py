@@ -217,9 +217,7 @@ def test_every_variable_that_is_read_is_on_the_page_and_the_other_way_round():
 
 
 def test_what_is_read_is_found_in_each_way_of_asking():
-    asking = (
-        "os.environ['AA']; os.environ.get('BB', ''); os.getenv('CC'); 'DD' in os.environ; os.environ.get(E_VARIABLE)"
-    )
+    asking = "os.environ['AA']; os.environ.get('BB', ''); os.getenv('CC'); 'DD' in os.environ; os.environ.get(E_NAME)"
     asker = "def told(name):\n    return os.environ[name]\n"
     found = read_variables([asking, asker, 'E_NAME = "EE"', 'rank = told("FF")'])
     assert found == {"AA", "BB", "CC", "DD", "EE", "FF"}
