@@ -39,7 +39,6 @@ class Clients:
 
     @property
     def count(self) -> int:
-        """How many there are."""
         return len(self.sizes)
 
     def bounds(self, rows: int) -> tuple[int, ...]:

@@ -77,7 +77,6 @@ class FiniteSum(NativeForm):
 
     @property
     def dimension(self) -> int:  # type: ignore[override]  # read-only here
-        """Length of the parameter vector."""
         return self.losses.dimension
 
     @property
@@ -105,7 +104,6 @@ class RobustRisk(NativeForm):
 
     @property
     def dimension(self) -> int:  # type: ignore[override]  # read-only here
-        """Length of the parameter vector."""
         return self.losses.dimension
 
     @property
@@ -208,7 +206,6 @@ class Constrained(NativeForm):
 
     @property
     def dimension(self) -> int:  # type: ignore[override]  # read-only here
-        """Length of the parameter vector."""
         return self.objective.dimension
 
     @property

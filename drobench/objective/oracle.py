@@ -38,7 +38,6 @@ class Counters:
         return self.sample_calls + self.constraint_checks
 
     def as_dict(self) -> dict[str, int]:
-        """Return the counters by name."""
         return asdict(self)
 
 
@@ -154,7 +153,6 @@ class Oracle(ABC):
         return {"counters": self.counters.as_dict(), "generator": {**generator, "state": words}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore what `state_dict` returned."""
         self.counters = Counters(**state["counters"])
         words = {key: int(value) for key, value in state["generator"]["state"].items()}
         self.generator.bit_generator.state = {**state["generator"], "state": words}

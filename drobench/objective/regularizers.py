@@ -107,12 +107,10 @@ class Affine(Regularizer):
 
     @property
     def strong_convexity(self) -> float:
-        """That of the base."""
         return self.base.strong_convexity
 
     @property
     def is_indicator(self) -> bool:
-        """Whether the base projects."""
         return self.base.is_indicator
 
     def value(self, point: Tensor) -> Tensor:
@@ -146,7 +144,6 @@ class Indicator(Regularizer):
 
     @property
     def is_indicator(self) -> bool:
-        """True: the proximal map is the projection."""
         return True
 
     @abstractmethod
@@ -318,7 +315,6 @@ class Blocks(Regularizer):
 
     @property
     def is_indicator(self) -> bool:
-        """Whether either part projects."""
         return self.first.is_indicator or self.second.is_indicator
 
     def value(self, point: Tensor) -> Tensor:

@@ -42,7 +42,6 @@ class WassersteinRisk(NativeForm):
 
     @property
     def dimension(self) -> int:  # type: ignore[override]  # read-only here
-        """Length of the parameter vector."""
         return self.margins.dimension
 
     @property

@@ -1,4 +1,4 @@
-"""The contract of a reformulation."""
+"""The contract of a reformulation: whether it applies, the new form, and how points go there and back."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Hints for misspelt names."""
+"""What somebody may have meant who misspelt a name."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches

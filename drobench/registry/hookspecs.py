@@ -43,19 +43,19 @@ hookimpl = pluggy.HookimplMarker(PROJECT)
 
 @hookspec
 def drobench_solvers() -> list[SolverEntry]:
-    """Return the solvers of this plugin."""
+    """Return an entry for each solver. Import torch and the method in here, not at the top of the module."""
     raise NotImplementedError
 
 
 @hookspec
 def drobench_problems() -> list[ProblemEntry]:
-    """Return the problems of this plugin."""
+    """Return an entry for each problem; heavy imports belong in here, as for solvers."""
     raise NotImplementedError
 
 
 @hookspec
 def drobench_datasets() -> list[DatasetEntry]:
-    """Return the datasets of this plugin."""
+    """Return an entry for each dataset. Nothing is loaded or fetched here: the factory does that, when it is used."""
     raise NotImplementedError
 
 

@@ -1,4 +1,4 @@
-"""A time limit for code that is not ours."""
+"""A time limit for code that is not ours: the import and the hooks of a plugin, a whole run."""
 
 import signal
 import threading

@@ -49,7 +49,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Why a run ends."""
+    """Why a run ends: a status of the closed list, and a sentence for people."""
 
     status: Status
     reason: str

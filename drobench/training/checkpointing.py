@@ -28,7 +28,6 @@ class PeriodicCheckpoint(pl.Callback):
         self.saved_steps = 0
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Start counting."""
         assert isinstance(pl_module, SolverModule)
         self.saved_at = time.monotonic()
         self.saved_steps = pl_module.steps

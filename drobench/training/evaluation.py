@@ -20,7 +20,7 @@ _UNKNOWN = SplitScore()
 
 @dataclass
 class EvaluationConfig:
-    """How often to look."""
+    """How often iterates are scored, which is neither timed nor counted but takes its time all the same."""
 
     every_passes: float = 1.0
     every_seconds: float | None = None
@@ -50,7 +50,6 @@ class Scores:
     extra: dict[str, float] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the scores by name."""
         return asdict(self)
 
 
@@ -63,7 +62,6 @@ class Evaluator:
 
     @torch.no_grad()
     def score(self, point: Tensor, step: int) -> Scores:
-        """Return all metrics of `point`."""
         splits = {name: self.problem.score(point, name) for name in ("train", "validation", "test")}
         train, validation, test = (splits[name] or _UNKNOWN for name in splits)
         objective = float(self.problem.form.value(point))

@@ -44,7 +44,6 @@ class TrainerConfig:
 
     @property
     def uses_gpu(self) -> bool:
-        """Whether the numbers live on a GPU."""
         return self.name in ("gpu", "ddp")
 
 

@@ -39,7 +39,7 @@ def check_devices(config: TrainerConfig) -> None:
 
 
 def device_of(config: TrainerConfig, local_rank: int) -> torch.device:
-    """Return the device of one process."""
+    """Return where a process computes: the GPU with the number of its local rank, or the CPU that all share."""
     return torch.device("cuda", local_rank) if config.uses_gpu else torch.device("cpu")
 
 

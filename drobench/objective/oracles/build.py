@@ -17,7 +17,7 @@ from drobench.objective.sampling import Shard
 
 
 def build_oracle(form: Any, seed: int, start: Tensor, shard: Shard = Shard()) -> Oracle:  # noqa: B008
-    """Return the oracle of `form`'s kind."""
+    """Return the oracle for `form`: of the kind that its class asks for, with nothing counted yet."""
     for kind, oracle in _ORACLES.items():
         if isinstance(form, kind):
             built: Oracle = oracle(form, seed, start, shard)
