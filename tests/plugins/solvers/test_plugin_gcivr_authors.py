@@ -14,6 +14,7 @@ from drobench.objective.oracles.composite import CompositeOracle
 from drobench.objective.regularizers import ElasticNet, Zero
 from drobench.objective.sampling import Shard
 from drobench.reformulation.constraints import SmoothedConstraints
+from drobench.registry import NeedsNotMet, check_requirements
 from drobench.solver import SingleProcess
 from drobench.solver.solver import state_from_dict, state_to_dict, state_type
 from drobench_plugins.solvers.gcivr_authors import GcivrAuthors, GcivrAuthorsConfig, entry
@@ -275,8 +276,8 @@ def test_a_run_continues_from_a_checkpoint_as_if_never_stopped():
 
 def test_it_is_about_constraints_only(synthetic):
     data = synthetic(30, 3, 0)
-    with pytest.raises(DrobenchError, match=r"of which this one has none\. Use solver=gcivr\."):
-        run(solver_of(), data.oracle(0.5, 0), data.start, 0)
+    with pytest.raises(NeedsNotMet, match=r"'gcivr_authors' requires .*: constraints, that is, at least one"):
+        check_requirements(entry(), data.kl(0.5, Zero()))
 
 
 @pytest.mark.parametrize("name", ["learning_rate", "refresh_every", "constraint_batch", "batch"])
