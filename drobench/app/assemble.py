@@ -15,7 +15,7 @@ from drobench.data.dataset import Dataset
 from drobench.objective.oracles.build import build_oracle
 from drobench.problem.problem import Problem
 from drobench.reformulation.routes import Route, find_route
-from drobench.registry import Catalogue
+from drobench.registry import Catalogue, check_requirements
 from drobench.results.record import canonical_json
 from drobench.training.solver_module import Task
 from drobench.training.trainer import check_devices, device_of
@@ -54,11 +54,13 @@ def assemble(config: RunConfig, catalogue: Catalogue, optima: Path, reference: R
     else:
         exact_problem = build_problem(config.problem, raw, config.model)
         route = find_route(exact_problem.form, entry.accepts, config.reformulation)
+        check_requirements(entry, route.form, [found.entry for found in catalogue.solvers.values()])
         reference = reference or find_optimum(exact_problem, instance_of(config, raw), catalogue, optima)
 
     dataset = raw.to(device, dtype)
     problem = build_problem(config.problem, dataset, config.model)
     route = find_route(problem.form, entry.accepts, config.reformulation)
+    check_requirements(entry, route.form, [found.entry for found in catalogue.solvers.values()])
     start = problem.start(torch.Generator().manual_seed(config.seed)).to(device, dtype)
     start = route.lift(start)
     task = Task(

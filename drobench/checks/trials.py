@@ -14,7 +14,7 @@ from drobench.objective.oracles.build import build_oracle
 from drobench.objective.sampling import Shard
 from drobench.reformulation.reformulation import ReformulationConfig
 from drobench.reformulation.routes import NoRouteError, Route, find_route
-from drobench.registry import SolverEntry
+from drobench.registry import SolverEntry, check_requirements
 from drobench.solver import Communicator, SingleProcess, Solver
 
 # Wide enough for the smoothed problems to be harmless: what is checked on them is conduct, not accuracy.
@@ -73,6 +73,7 @@ def _trial(entry: SolverEntry, problem: KnownProblem) -> Trial | None:
 def _refuses(entry: SolverEntry, config: Any, trial: Trial | None) -> bool:
     assert trial is not None
     try:
+        check_requirements(entry, trial.route.form)
         with torch.no_grad():
             entry.factory(config).init(trial.start, trial.oracle(0), SingleProcess())
     except DrobenchError:

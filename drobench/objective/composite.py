@@ -14,6 +14,7 @@ from torch import Tensor
 
 from drobench.errors import DrobenchError
 from drobench.moved import moved
+from drobench.objective.capabilities import Capability, overrides, those_of
 from drobench.objective.outer_functions import OuterFunction
 from drobench.objective.regularizers import Regularizer
 from drobench.objective.sampling import Rows
@@ -92,6 +93,16 @@ class Composite(ABC):
     constraint_rows: int = 0
     """Rows over which constraints sum, where such sums can be pooled over processes (`Rows.data`); 0: they cannot."""
 
+    @property
+    def provides(self) -> frozenset[Capability]:
+        """What a solver may require of a composite."""
+        return those_of(
+            row_terms=overrides(self, Composite, "row_terms"),
+            fixed_temperature=self.rescalable or not self.uses_shift,
+            constraints=self.constraints > 0,
+            only_numbered_constraints=not self.cheap_constraints,
+        )
+
     @abstractmethod
     def estimate(self, points: Tensor, rows: Rows, shift: Tensor | None) -> Means:
         """Return the means over `rows` at `points` `(k, d)`; `shift=None` chooses a good shift at the first point."""
@@ -119,7 +130,7 @@ class Composite(ABC):
         """Return the terms of `rows` one by one, for methods that remember each of them."""
         raise DrobenchError(
             f"A method that remembers the terms of every row cannot work on {type(self).__name__}, which has none to "
-            "give. Use a solver of means, such as `gcivr`."
+            "give. Use a solver of means over rows."
         )
 
     def rescale(self, inner: Tensor, old: Tensor, new: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ from torch import Tensor
 from drobench.errors import DrobenchError
 from drobench.moved import moved, warn_of_old_name
 from drobench.objective.ambiguity_sets import AmbiguitySet
+from drobench.objective.capabilities import Capability, overrides, those_of
 from drobench.objective.composite import Composite
 from drobench.objective.losses import Losses, Pullback, PullbackDifference, difference_of
 from drobench.objective.regularizers import Regularizer
@@ -59,6 +60,11 @@ class NativeForm(ABC):
     @abstractmethod
     def convex(self) -> bool:
         """Whether the objective is convex."""
+
+    @property
+    def provides(self) -> frozenset[Capability]:
+        """What a solver may require of this form."""
+        return those_of(convexity=self.convex)
 
 
 def stationarity(form: NativeForm, point: Tensor) -> Tensor:
@@ -124,7 +130,7 @@ class RobustRisk(NativeForm):
 
 
 class Constraints(ABC):
-    """Many constraints `c_k(x) <= 0`, each with a differentiable surrogate and an exact rate."""
+    """Many constraints `c_k(x) <= 0`, each with a differentiable surrogate and an exact violation."""
 
     count: int
     dimension: int
@@ -133,7 +139,7 @@ class Constraints(ABC):
     convex: bool = False
     """Whether every surrogate is a convex function."""
     exact: bool = False
-    """Whether the surrogates are the rates themselves, so that bounds on the problem with either hold for both."""
+    """Whether the surrogates are the violations themselves, so that bounds on the problem with either hold for both."""
 
     @abstractmethod
     def surrogates(self, points: Tensor, index: Index) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
@@ -171,7 +177,7 @@ class Constraints(ABC):
         """Return the nearest feasible point, where that is a matter of the constraints alone and quickly found."""
         raise DrobenchError(
             f"{type(self).__name__} cannot project: its feasible set has no form that a projection could use. "
-            "Choose a problem whose constraints can, such as problem=constrained_quadratic, or another solver."
+            "Choose a problem whose constraints can, or a solver that does not project."
         )
 
     def project_conic(self, point: Tensor) -> Tensor:
@@ -221,6 +227,15 @@ class Constrained(NativeForm):
     def convex(self) -> bool:
         return self.objective.convex and self.constraints.convex
 
+    @property
+    def provides(self) -> frozenset[Capability]:
+        return those_of(
+            convexity=self.convex,
+            constraints=self.constraints.count > 0,
+            only_numbered_constraints=not self.constraints.cheap_count,
+            projection=self.constraints.projectable,
+        )
+
     def value(self, point: Tensor) -> Tensor:
         return self.objective.value(point)
 
@@ -233,6 +248,11 @@ class MinMax(ABC):
 
     dimension: int
     samples: int
+
+    @property
+    def provides(self) -> frozenset[Capability]:
+        """What a solver may require of a saddle."""
+        return those_of(mirror_step=overrides(self, MinMax, "mirror_step"))
 
     @abstractmethod
     def start(self, point: Tensor) -> Tensor:
@@ -259,7 +279,10 @@ class MinMax(ABC):
 
         `adversary_step` is a step on the adversary's variables in units of their `scales`.
         """
-        raise DrobenchError(f"{type(self).__name__} has no step of its own geometry; use solver=serr.")
+        raise DrobenchError(
+            f"{type(self).__name__} has no step of its own geometry; use a solver that works with the operator and the "
+            "projection alone."
+        )
 
 
 class GroupedMinMax(MinMax):

@@ -142,7 +142,11 @@ class Oracle(ABC):
             self.counters.projections += 1
 
     def materialise(self) -> Any:
-        """Return the whole problem, for reference solvers; a look at it counts as one pass over the samples."""
+        """Return the whole problem, for reference solvers.
+
+        In every oracle alike, each look counts one call for every sample, whatever is done with the problem afterwards;
+        constraints are not counted.
+        """
         self.counters.sample_calls += self.samples
         return self._form
 

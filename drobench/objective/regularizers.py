@@ -123,22 +123,6 @@ class Affine(Regularizer):
         return self.slope + self.base.gradient(point)
 
 
-@dataclass(frozen=True, eq=False)
-class EuclideanNorm(Regularizer):
-    """`r(x) = weight |x|_2` (not squared)."""
-
-    weight: float
-
-    def value(self, point: Tensor) -> Tensor:
-        return torch.mul(point.norm(), self.weight)
-
-    def prox(self, point: Tensor, step_size: float) -> Tensor:
-        norm = float(point.norm())
-        if norm <= step_size * self.weight:
-            return torch.zeros_like(point)
-        return point * (1.0 - step_size * self.weight / norm)
-
-
 class Indicator(Regularizer):
     """Zero on a convex set, infinite outside."""
 

@@ -21,7 +21,7 @@ from drobench.objective.composites.losses import LARGEST_EXPONENT
 from drobench.objective.forms import Constrained, Constraints
 from drobench.objective.losses import Pullback, PullbackDifference, difference_of
 from drobench.objective.outer_functions import ScaledLog
-from drobench.objective.sampling import Index, Rows
+from drobench.objective.sampling import Rows
 from drobench.reformulation.projection import project_on
 from drobench.reformulation.reformulation import Reformulation, ReformulationConfig
 
@@ -249,38 +249,3 @@ def projects_at_the_end(constraints: Constraints, options: ReformulationConfig) 
     """Whether a solution is projected: where that was asked for, or where the constraints know how to."""
     wanted = options.projection in ("euclidean", "conic", "polyak")
     return wanted or (options.projection == "restoration" and constraints.projectable)
-
-
-class CentredConstraints(Constraints):
-    """`c_k(x) + mu |x - centre|^2 <= 0`: convex once `mu` is half the weak convexity of every `c_k`.
-
-    An inner approximation: what satisfies it satisfies the original. Around a feasible centre it is never empty, and
-    moving the centre to each new solution lets the objective only fall.
-    """
-
-    def __init__(self, original: Constraints, curvature: float, centre: Tensor) -> None:
-        self.original = original
-        self.curvature = curvature
-        self.centre = centre
-        self.count = original.count
-        self.cheap_count = original.cheap_count
-        self.dimension = original.dimension
-        self.features = original.features
-
-    def surrogates(self, points: Tensor, index: Index) -> tuple[Tensor, Pullback]:
-        return self._add(points, *self.original.surrogates(points, index))
-
-    def cheap(self, points: Tensor) -> tuple[Tensor, Pullback]:
-        return self._add(points, *self.original.cheap(points))
-
-    def violations(self, points: Tensor, index: Index) -> Tensor:
-        return self.original.violations(points, index)
-
-    def _add(self, points: Tensor, values: Tensor, pullback: Pullback) -> tuple[Tensor, Pullback]:
-        offsets = points - self.centre
-
-        def centred(cotangents: Tensor) -> Tensor:
-            totals = cotangents.sum(dim=-1, keepdim=True)
-            return pullback(cotangents) + 2.0 * self.curvature * totals * offsets[:, None]
-
-        return values + self.curvature * offsets.square().sum(dim=-1, keepdim=True), centred

@@ -13,6 +13,7 @@ from drobench.registry.catalogue import (
 )
 from drobench.registry.entries import DatasetEntry, Entry, EntryError, ProblemEntry, SolverEntry
 from drobench.registry.hookspecs import PLUGIN_API, hookimpl, hookspec
+from drobench.registry.requirements import check_requirements
 
 __all__ = [
     "PLUGIN_API",
@@ -29,6 +30,7 @@ __all__ = [
     "Trouble",
     "UnknownName",
     "build_catalogue",
+    "check_requirements",
     "hookimpl",
     "hookspec",
     "load_catalogue",

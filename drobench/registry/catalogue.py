@@ -46,7 +46,7 @@ class UnknownName(DrobenchError):
 
 
 class NeedsNotMet(DrobenchError):
-    """A combination makes no sense: the data lack what the problem needs, or the solver has no use for the trainer."""
+    """A combination makes no sense: the data lack what the problem needs, or the problem what the solver needs."""
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 from drobench.data.download import RemoteFile, State
 from drobench.errors import DrobenchError
+from drobench.objective.capabilities import Capability
 
 LINEAR_RATE = "linear"
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
@@ -87,6 +88,7 @@ class SolverEntry(Entry):
 
     Attributes:
         accepts: The forms it can work on, best first; the way from a problem's own form to one of them is found for it.
+        requires: What such a form must be able to do beyond what its class promises; see `Capability`.
         exact: Whether it is an exact reference solver, whose value is used as the optimum.
         reconstructed: Whether the method was rebuilt because the original text was not at hand.
         one_process: Why several processes make no sense for it; empty if they do.
@@ -102,6 +104,7 @@ class SolverEntry(Entry):
     kind: ClassVar[str] = "solver"
 
     accepts: tuple[type, ...]
+    requires: tuple[Capability, ...] = ()
     exact: bool = False
     reconstructed: bool = False
     one_process: str = ""
@@ -119,6 +122,11 @@ class SolverEntry(Entry):
             and all(isinstance(form, type) for form in self.accepts),
             "accepts",
             "a tuple of at least one form class",
+        )
+        self._require(
+            isinstance(self.requires, tuple) and all(isinstance(need, Capability) for need in self.requires),
+            "requires",
+            f"a tuple of `Capability`, whose members are {', '.join(need.name for need in Capability)}",
         )
         self._require(
             self.one_process == "" or _is_one_line(self.one_process), "one_process", "a reason in one line, or empty"

@@ -165,7 +165,7 @@ def test_the_epochs_of_gcivr_are_as_long_as_asked_for(ranks):
 
 @pytest.mark.parametrize("name", ["gcivr", "scgd"])
 def test_a_derived_step_size_costs_one_refresh_for_each_of_its_gradients(ranks, name):
-    """The power iteration measures gradients on 50 of the 600 rows."""
+    """The measurement of the curvature takes gradients on 50 of the 600 rows."""
     begun, form = [rank[name]["begun"] for rank in ranks], ranks[0][name]["form"]
     gradients, rest = divmod(sum(found["calls"] for found in begun), 50)
     assert rest == 0

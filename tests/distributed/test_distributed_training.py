@@ -58,7 +58,7 @@ def test_a_projection_that_every_rank_makes_for_itself_is_still_one(trained, tmp
 
 
 def test_rounds_are_common_and_bytes_are_the_sum_over_ranks(trained, alone):
-    """Rounds as in the plain runs: two for each gradient of the power iteration and each refresh, one for a step."""
+    """Rounds as in the plain runs: two for each gradient of the measured curvature and each refresh, one for a step."""
     counts = trained[0][0]["straight"]["counts"]
     assert counts["communication_rounds"] > 300
     # A refresh carries 7 numbers in two rounds, any other step 7 in one.

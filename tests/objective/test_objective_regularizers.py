@@ -16,7 +16,6 @@ from drobench.objective.regularizers import (
     Box,
     ElasticNet,
     EuclideanBall,
-    EuclideanNorm,
     L1Ball,
     NormCone,
     NotDifferentiableError,
@@ -68,7 +67,6 @@ CASES = {
     "affine_elastic_net": Case(
         Affine(SLOPE, -1.0, ElasticNet(l1=0.4, l2=0.9)), lambda y: SLOPE.numpy() @ y - 1.0 + elastic(0.4, 0.9)(y)
     ),
-    "euclidean_norm": Case(EuclideanNorm(1.2), lambda y: 1.2 * cvxpy.norm(y, 2)),
     "box": Case(Box(-0.5, 0.75), conditions=lambda y: [y >= -0.5, y <= 0.75]),
     "euclidean_ball": Case(EuclideanBall(1.3), conditions=lambda y: [cvxpy.norm(y, 2) <= 1.3]),
     "simplex": Case(Simplex(), conditions=lambda y: [y >= 0, cvxpy.sum(y) == 1]),
@@ -344,13 +342,6 @@ def test_the_simplex_is_found_from_far_away():
     far = torch.tensor([1e17, 0.0, -1.0], dtype=torch.float64)
     # One coordinate takes everything; the unit itself is below the spacing of numbers of this size.
     assert float(Simplex().project(far).sum()) <= 1.0
-
-
-def test_the_euclidean_norm_shrinks_short_vectors_to_zero():
-    point = torch.tensor([0.3, 0.4], dtype=torch.float64)
-    assert EuclideanNorm(1.0).prox(point, 0.5).tolist() == [0.0, 0.0]
-    torch.testing.assert_close(EuclideanNorm(1.0).prox(point, 0.25), point / 2, rtol=1e-15, atol=0)
-    assert EuclideanNorm(1.0).prox(torch.zeros(2, dtype=torch.float64), 0.25).tolist() == [0.0, 0.0]
 
 
 @pytest.mark.parametrize(

@@ -1,19 +1,19 @@
 """Many constraints as one smooth composite, and their convex inner approximation around a feasible point."""
 
 import math
-from itertools import combinations, pairwise
+from itertools import combinations
 
 import numpy as np
 import pytest
 import torch
-from scipy.optimize import NonlinearConstraint, minimize
+from scipy.optimize import minimize
 
 from drobench.objective.composite import Composite
 from drobench.objective.forms import Constrained, Constraints, FiniteSum
 from drobench.objective.losses import LinearMarginLosses, LogisticLoss, NoLosses
 from drobench.objective.regularizers import Affine, ElasticNet, Zero
 from drobench.objective.sampling import Rows
-from drobench.reformulation.constraints import CentredConstraints, SmoothedConstraints
+from drobench.reformulation.constraints import SmoothedConstraints
 from drobench.reformulation.reformulation import ReformulationConfig
 from drobench.reformulation.routes import find_route
 
@@ -252,102 +252,3 @@ class TestRoute:
             found = minimize(both, np.zeros(2), jac=True, method="L-BFGS-B", options={"ftol": 0, "gtol": 1e-10})
             assert -math.sqrt(2) - gamma * math.log(2) <= found.fun <= -math.sqrt(2) + 1e-9
             assert found.x.tolist() == pytest.approx([math.sqrt(0.5)] * 2, abs=gamma)
-
-
-class Waves(Constraints):
-    """`sin(3 x_k) + x_1^2 + x_2^2 - 1.2 <= 0`: not convex, but with the curvature 9 of the sine added it is."""
-
-    count, dimension = 2, 2
-    features = torch.zeros(2, 0)
-
-    def surrogates(self, points, index):
-        numbers = torch.arange(2)[index]
-        values = (3 * points).sin() + points.square().sum(-1, keepdim=True) - 1.2
-
-        def pullback(cotangents):
-            direct = torch.zeros(*cotangents.shape[:2], 2, dtype=points.dtype)
-            direct[..., numbers] = cotangents * 3 * (3 * points[:, None, numbers]).cos()
-            return direct + 2 * cotangents.sum(-1, keepdim=True) * points[:, None]
-
-        return values[:, numbers], pullback
-
-    def violations(self, points, index):
-        return self.surrogates(points, index)[0]
-
-
-class TestCentred:
-    CURVATURE = 4.5
-
-    def test_value_and_derivative(self):
-        centre = randoms(80, 3)
-        original = constraints_of(cheap=2)
-        centred = CentredConstraints(original, 0.7, centre)
-        points = torch.stack([randoms(81, 3), randoms(82, 3)])
-        distance = (points - centre).square().sum(-1, keepdim=True)
-        index = torch.tensor([4, 0])
-        for part, many, arguments in ((centred.surrogates, 2, (index,)), (centred.cheap, 2, ())):
-            values, pullback = part(points, *arguments)
-            plain = original.surrogates(points, index)[0] if arguments else original.cheap(points)[0]
-            torch.testing.assert_close(values, plain + 0.7 * distance, rtol=1e-13, atol=1e-13)
-            jacobian = pullback(torch.eye(many).double().expand(2, many, many))
-            steps = 1e-6 * torch.eye(3).double()
-            for k in range(2):
-                plus, minus = (part(points[k] + sign * steps, *arguments)[0] for sign in (1.0, -1.0))
-                torch.testing.assert_close(jacobian[k], ((plus - minus) / 2e-6).T, rtol=0, atol=1e-7)
-        assert torch.equal(centred.violations(points, index), original.violations(points, index))
-
-    def test_it_is_an_inner_approximation_that_keeps_its_centre(self):
-        original, centre = Waves(), torch.zeros(2).double()
-        centred = CentredConstraints(original, self.CURVATURE, centre)
-        points = 1.5 * randoms(83, 500, 2)
-        inside = (centred.surrogates(points, slice(None))[0] <= 0).all(dim=1)
-        assert 5 < int(inside.sum()) < 495
-        assert (original.surrogates(points, slice(None))[0][inside] <= 0).all()
-        torch.testing.assert_close(
-            centred.surrogates(centre[None], slice(None))[0], original.surrogates(centre[None], slice(None))[0]
-        )
-
-    def test_with_enough_curvature_it_is_convex_and_without_it_is_not(self):
-        def convex(constraints):
-            first, second = 2 * randoms(84, 400, 2), 2 * randoms(85, 400, 2)
-            points = (0.5 * (first + second), first, second)
-            middle, left, right = (constraints.surrogates(x, slice(None))[0] for x in points)
-            return bool((middle <= 0.5 * (left + right) + 1e-12).all())
-
-        assert not convex(Waves())
-        assert convex(CentredConstraints(Waves(), self.CURVATURE, torch.zeros(2).double()))
-
-    def test_moving_the_centre_keeps_feasibility_and_only_lowers_the_objective(self):
-        slope = np.array([1.0, -2.0])
-        original, centre = Waves(), torch.zeros(2).double()
-        history = [0.0]
-        for _ in range(80):
-            centred = CentredConstraints(original, self.CURVATURE, centre)
-
-            def values(x, centred=centred):
-                return centred.surrogates(torch.from_numpy(x)[None], slice(None))[0][0].numpy()
-
-            def jacobian(x, centred=centred):
-                _, pullback = centred.surrogates(torch.from_numpy(x)[None], slice(None))
-                return pullback(torch.eye(2).double()[None])[0].numpy()
-
-            found = minimize(
-                lambda x: float(slope @ x),
-                centre.numpy(),
-                jac=lambda _: slope,
-                method="SLSQP",
-                constraints=[NonlinearConstraint(values, -np.inf, 0.0, jac=jacobian)],
-                options={"ftol": 1e-12, "maxiter": 200},
-            )
-            centre = torch.from_numpy(found.x)
-            history.append(float(slope @ found.x))
-            assert float(original.surrogates(centre[None], slice(None))[0].max()) <= 1e-7
-        assert all(later <= earlier + 1e-7 for earlier, later in pairwise(history))
-        assert history[-1] < history[1] - 0.1, "the sequence must go on after its first step"
-        # At its end no feasible direction goes further down: the multipliers of the active constraints exist.
-        _, pullback = original.surrogates(centre[None], slice(None))
-        gradients = pullback(torch.eye(2).double()[None])[0].numpy()
-        active = original.surrogates(centre[None], slice(None))[0][0].numpy() > -1e-3
-        multipliers, *_ = np.linalg.lstsq(gradients[active].T, -slope, rcond=None)
-        assert (multipliers > 0).all()
-        assert np.linalg.norm(gradients[active].T @ multipliers + slope) < 1e-2

@@ -5,7 +5,6 @@ import math
 import pytest
 import torch
 
-from drobench.errors import DrobenchError
 from drobench.objective.composite import Composite
 from drobench.objective.forms import Constrained, MinMax
 from drobench.objective.losses import LinearMarginLosses, Margin
@@ -16,7 +15,9 @@ from drobench.reformulation.reformulation import ReformulationConfig
 from drobench.reformulation.routes import NoRouteError, find_route
 from drobench.reformulation.wasserstein import literal_form
 from drobench.reformulation.wasserstein_constraints import NumberedConstraints
+from drobench.registry import NeedsNotMet, check_requirements
 from drobench.solver import SingleProcess
+from drobench_plugins.solvers import fulltouch
 from drobench_plugins.solvers.fulltouch import FullTouch, FullTouchConfig
 from drobench_plugins.solvers.lighttouch import LightTouch, LightTouchConfig
 from drobench_plugins.solvers.midtouch import MidTouch, MidTouchConfig
@@ -117,9 +118,8 @@ def test_the_nearest_feasible_point_is_that_of_a_conic_solver(risk, joint):
 
 def test_the_literal_constraints_themselves_are_refused_by_methods_that_draw(risk):
     literal = literal_form(risk())
-    start = torch.zeros(literal.dimension).double()
-    with pytest.raises(DrobenchError, match="beside those that are numbered"):
-        FullTouch(FullTouchConfig()).init(start, build_oracle(literal, 0, start), SingleProcess())
+    with pytest.raises(NeedsNotMet, match="beside those that are numbered"):
+        check_requirements(fulltouch.entry(), literal)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from drobench.objective.sampling import Shard
 
 
 class ReferenceOracle(Oracle):
-    """The whole original problem, for reference solvers; a look at it counts as one pass."""
+    """The whole original problem, which `materialise` returns."""
 
     def __init__(self, form: NativeForm, seed: int, start: Tensor, shard: Shard = Shard()) -> None:  # noqa: B008
         super().__init__(form, seed, start, shard)

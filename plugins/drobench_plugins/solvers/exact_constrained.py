@@ -20,15 +20,16 @@ References: Hestenes (1969), Powell (1969), Rockafellar (1973) for the method of
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from drobench.errors import DrobenchError, require_positive
+from drobench.objective.capabilities import Capability
 from drobench.objective.forms import Constrained
 from drobench.objective.oracles.constrained import ConstrainedOracle
 from drobench.registry import SolverEntry
 from drobench.solver import Communicator, Solver
+from drobench_plugins.solvers.pieces.lbfgs import minimise
 
 # By how much the weight grows after a round that did too little, and how far: beyond, rounding decides.
 _GROWTH = 4.0
@@ -78,8 +79,6 @@ class ExactConstrained(Solver[ExactConstrainedState]):
         if state.solved:
             return state
         form = oracle.materialise()
-        if not form.convex:
-            raise DrobenchError("exact_constrained needs a convex objective and convex constraints; use solver=gcivr.")
         point, dual = _solve(form, state.point, self.config)
         return ExactConstrainedState(point, dual, solved=True)
 
@@ -117,21 +116,16 @@ def _minimise(
     form: Constrained, start: Tensor, dual: Tensor, weight: float, margin: float, config: ExactConstrainedConfig
 ) -> Tensor:
     """Minimise the augmented Lagrangian at fixed multipliers by L-BFGS-B."""
-    from scipy.optimize import minimize  # noqa: PLC0415  # a third of a second that no other solver needs
-
     objective = form.objective
 
-    def both(variables: np.ndarray) -> tuple[float, np.ndarray]:
-        point = torch.from_numpy(variables).to(start)
+    def both(point: Tensor) -> tuple[Tensor, Tensor]:
         values, pull = _tightened(form, point, margin)
         raised = (dual + weight * values).clamp(min=0.0)
         value = objective.value(point) + (raised.square() - dual.square()).sum() / (2.0 * weight)
         gradient = objective.smooth_gradient(point) + objective.regularizer.gradient(point) + pull(raised)
-        return float(value), gradient.to(torch.float64).cpu().numpy()
+        return value, gradient
 
-    options = {"gtol": config.tolerance, "ftol": 0.0, "maxiter": config.iterations, "maxfun": 10 * config.iterations}
-    first = start.to(torch.float64).cpu().numpy()
-    return torch.from_numpy(minimize(both, first, jac=True, method="L-BFGS-B", options=options).x).to(start)
+    return minimise(both, start, config.tolerance, config.iterations)
 
 
 def _tightened(form: Constrained, point: Tensor, margin: float) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
@@ -157,6 +151,7 @@ def entry() -> SolverEntry:
         config=ExactConstrainedConfig,
         factory=ExactConstrained,
         accepts=(Constrained,),
+        requires=(Capability.CONVEXITY,),
         exact=True,
         goal_gap=1e-6,
         one_process="it hands the whole problem to a library, and every process would compute the same",

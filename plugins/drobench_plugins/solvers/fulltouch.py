@@ -18,6 +18,7 @@ the others improve on. Reconstructed from its published structure; `2 / (mu (t +
 from dataclasses import dataclass, fields
 
 from drobench.errors import require_positive
+from drobench.objective.capabilities import Capability
 from drobench.objective.forms import Constrained
 from drobench.registry import SolverEntry
 from drobench_plugins.solvers.one_projection_sgd import OneProjectionSgd, OneProjectionSgdConfig, calls_per_step
@@ -54,6 +55,10 @@ def entry() -> SolverEntry:
         config=FullTouchConfig,
         factory=FullTouch,
         accepts=(Constrained,),
+        requires=(
+            Capability.CONSTRAINTS,
+            Capability.ONLY_NUMBERED_CONSTRAINTS,
+        ),
         reconstructed=True,
         goal_gap=1e-2,
         calls_per_step=calls_per_step,

@@ -28,15 +28,15 @@ import torch
 from torch import Tensor
 
 from drobench.errors import DrobenchError, require_non_negative, require_positive
+from drobench.objective.capabilities import Capability
 from drobench.objective.composite import Composite
 from drobench.objective.oracles.composite import CompositeOracle
 from drobench.objective.sampling import Rows
 from drobench.registry import SolverEntry
 from drobench.solver import Communicator, Solver
+from drobench.solver.adaptive import TORCH_EPSILON, adagrad
 from drobench.solver.estimators import Estimates, refresh, sample
-
-# Added to the root of Adagrad's sums: torch's value.
-_EPSILON = 1e-10
+from drobench_plugins.solvers.pieces.draws_in_turn import samples_and_their_constraints
 
 
 @dataclass
@@ -111,11 +111,10 @@ class GcivrAuthors(Solver[GcivrAuthorsState]):
         if not self.config.drop_gamma:
             slope = oracle.outer_gradient(now.inner_value, now.shift)
         direction = now.inner_jacobian.T @ slope + now.loss_gradient + self.config.weight_decay * state.point
-        squares = torch.addcmul(state.squares, direction, direction)
         rate = self.config.learning_rate
-        moved = torch.addcdiv(state.point, direction, squares.sqrt().add_(_EPSILON), value=-rate)
+        step, squares = adagrad(direction, state.squares, rate=rate, epsilon=TORCH_EPSILON["adagrad"])
         return GcivrAuthorsState(
-            point=oracle.prox(moved, rate),
+            point=oracle.prox(step.from_point(state.point), rate),
             previous=state.point,
             inner_value=now.inner_value,
             inner_jacobian=now.inner_jacobian,
@@ -157,22 +156,10 @@ class GcivrAuthors(Solver[GcivrAuthorsState]):
         if not self.config.in_turn:
             return oracle.draw(self._samples, self.config.constraint_batch, replacement=self.config.replacement)
         size = min(self.config.batch, oracle.samples)
-        first, last = oracle.shard.bounds(size)
-        samples = (steps * size + torch.arange(first, last, device=oracle.device)) % oracle.samples
-        each = oracle.constraints // oracle.samples
-        constraints = (samples[:, None] * each + torch.arange(each, device=oracle.device)).flatten()
-        share = (last - first) / size
-        everything = oracle.draw()
-        rows = everything._replace(constraints=constraints, constraint_share=share, covered=size / oracle.samples)
-        return rows if self.config.whole_samples else rows._replace(samples=samples, sample_share=share)
+        return samples_and_their_constraints(steps, size, oracle, whole_samples=self.config.whole_samples)
 
     def _check(self, oracle: CompositeOracle) -> None:
         """Refuse problems that the scripts have nothing to say about."""
-        if not oracle.constraints:
-            raise DrobenchError(
-                "gcivr_authors: the released scripts are about problems with many constraints, of which this one has "
-                "none. Use solver=gcivr."
-            )
         if self.config.in_turn and (not oracle.samples or oracle.constraints % oracle.samples):
             raise DrobenchError(
                 f"gcivr_authors: in_turn=true needs equally many constraints for each sample; found "
@@ -189,5 +176,6 @@ def entry() -> SolverEntry:
         config=GcivrAuthorsConfig,
         factory=GcivrAuthors,
         accepts=(Composite,),
+        requires=(Capability.CONSTRAINTS,),
         no_goal="the scripts start their estimates at random numbers and, by default, never refresh them",
     )

@@ -28,9 +28,11 @@ Notes and deviations:
 from dataclasses import dataclass, field
 
 from drobench.errors import SettingError, require_one_of, require_positive
+from drobench.objective.capabilities import Capability
 from drobench.objective.forms import Constrained
 from drobench.registry import SolverEntry
-from drobench_plugins.solvers.pieces.joint_descent import JointDescent, JointDescentConfig, calls_per_step
+from drobench_plugins.solvers.pieces.joint_config import JointDescentConfig, calls_per_step
+from drobench_plugins.solvers.pieces.joint_descent import JointDescent
 from drobench_plugins.solvers.pieces.multipliers import ACTIVATIONS, MultiplierNetwork
 
 
@@ -80,6 +82,10 @@ def entry() -> SolverEntry:
         config=HeavilyConstrainedConfig,
         factory=HeavilyConstrained,
         accepts=(Constrained,),
+        requires=(
+            Capability.CONSTRAINTS,
+            Capability.ONLY_NUMBERED_CONSTRAINTS,
+        ),
         goal_passes=2500.0,
         calls_per_step=calls_per_step,
     )

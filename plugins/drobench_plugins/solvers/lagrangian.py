@@ -23,9 +23,11 @@ multiplier models only.
 from dataclasses import dataclass
 
 from drobench.errors import require_non_negative, require_one_of, require_positive
+from drobench.objective.capabilities import Capability
 from drobench.objective.forms import Constrained
 from drobench.registry import SolverEntry
-from drobench_plugins.solvers.pieces.joint_descent import JointDescent, JointDescentConfig, calls_per_step
+from drobench_plugins.solvers.pieces.joint_config import JointDescentConfig, calls_per_step
+from drobench_plugins.solvers.pieces.joint_descent import JointDescent
 from drobench_plugins.solvers.pieces.multipliers import MultiplierTable
 
 
@@ -68,6 +70,10 @@ def entry() -> SolverEntry:
         config=LagrangianConfig,
         factory=Lagrangian,
         accepts=(Constrained,),
+        requires=(
+            Capability.CONSTRAINTS,
+            Capability.ONLY_NUMBERED_CONSTRAINTS,
+        ),
         goal_passes=2500.0,
         calls_per_step=calls_per_step,
     )

@@ -25,6 +25,7 @@ import torch
 from torch import Tensor
 
 from drobench.errors import require_positive
+from drobench.objective.capabilities import Capability
 from drobench.objective.forms import Constrained
 from drobench.objective.oracles.constrained import ConstrainedOracle
 from drobench.registry import SolverEntry
@@ -35,7 +36,6 @@ from drobench_plugins.solvers.pieces.penalised_steps import (
     objective_gradient,
     one_constraint,
     penalty_of,
-    require_constraints,
 )
 from drobench_plugins.solvers.pieces.suffix_mean import SuffixMean, extend, no_mean
 
@@ -77,7 +77,6 @@ class LightTouch(Solver[LightTouchState]):
         self.config = config
 
     def init(self, start: Tensor, oracle: ConstrainedOracle, communicator: Communicator) -> LightTouchState:
-        require_constraints(oracle)
         seen = violations(oracle, start)
         return LightTouchState(start, 0, no_mean(start), torch.full_like(seen, 1.0 / oracle.constraints), seen)
 
@@ -143,6 +142,10 @@ def entry() -> SolverEntry:
         config=LightTouchConfig,
         factory=LightTouch,
         accepts=(Constrained,),
+        requires=(
+            Capability.CONSTRAINTS,
+            Capability.ONLY_NUMBERED_CONSTRAINTS,
+        ),
         reconstructed=True,
         one_process=ONE_PROCESS,
         goal_gap=3e-2,

@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 from drobench.errors import require_positive
+from drobench.objective.capabilities import Capability
 from drobench.objective.forms import Constrained
 from drobench.objective.oracles.constrained import ConstrainedOracle
 from drobench.objective.sampling import Rows
@@ -39,7 +40,6 @@ from drobench_plugins.solvers.lighttouch import (
 from drobench_plugins.solvers.pieces.penalised_steps import (
     objective_gradient,
     penalty_of,
-    require_constraints,
     worst_constraint,
 )
 from drobench_plugins.solvers.pieces.suffix_mean import extend, no_mean
@@ -66,7 +66,6 @@ class MidTouch(Solver[LightTouchState]):
         self.config = config
 
     def init(self, start: Tensor, oracle: ConstrainedOracle, communicator: Communicator) -> LightTouchState:
-        require_constraints(oracle)
         unseen = start.new_zeros(oracle.constraints)
         uniform = torch.full_like(unseen, 1.0 / oracle.constraints)
         return LightTouchState(start, 0, no_mean(start), uniform, unseen)
@@ -136,6 +135,10 @@ def entry() -> SolverEntry:
         config=MidTouchConfig,
         factory=MidTouch,
         accepts=(Constrained,),
+        requires=(
+            Capability.CONSTRAINTS,
+            Capability.ONLY_NUMBERED_CONSTRAINTS,
+        ),
         reconstructed=True,
         one_process=ONE_PROCESS,
         goal_gap=3e-2,

@@ -7,12 +7,7 @@
 `f'` of a mean over few rows is not the mean of `f'`: the gradient is biased, by O(1 / batch), and the method ends near
 a minimiser of the expected batch objective instead.
 
-`estimator=multilevel`: the bias of the largest batch at the cost of small ones. A level J in 1..levels is drawn with
-probability P(J) = 2^-J (the last level has what is left), then n = 2^J `batch` rows, whose halves are S' and S'':
-
-    D = D(S_0) + (D(S' u S'') - D(S') / 2 - D(S'') / 2) / P(J),    S_0 the first `batch` rows of S'
-
-The sum over the levels telescopes: the mean of D is that of D(S) for a draw of 2^levels `batch` rows.
+`estimator=multilevel`: the bias of the largest batch at the cost of small ones; see `multilevel`.
 
 State: the point, the mean of the iterates, the number of steps. Cost of a step: `batch` oracle calls, or 2^J `batch`,
 which is (levels + 1) `batch` in the mean.
@@ -24,7 +19,6 @@ estimator unless asked for; any composite, not only the sets of that paper. Mult
 as there.
 """
 
-import math
 from dataclasses import dataclass
 
 import torch
@@ -36,7 +30,8 @@ from drobench.objective.oracles.composite import CompositeOracle
 from drobench.registry import SolverEntry
 from drobench.solver import Communicator, Solver
 from drobench.solver.curvature import largest_curvature
-from drobench.solver.estimators import Estimates, direction, refresh, sample
+from drobench.solver.estimators import direction, refresh
+from drobench_plugins.solvers.pieces.multilevel import most_levels, multilevel_draws, multilevel_gradient
 
 
 @dataclass
@@ -46,7 +41,7 @@ class MinibatchDroConfig:
     estimator: str = "batch"
     """`batch` (biased by the size of the batch) or `multilevel` (biased only as the largest batch is)."""
     step_size: float | None = None
-    """a; null: `step_scale / L` with L by power iteration at the start."""
+    """a; null: `step_scale / L` with L measured at the start."""
     step_scale: float = 1.0
     delay: int = 100
     """Steps before the step size begins to decay in earnest."""
@@ -100,27 +95,10 @@ class MinibatchDro(Solver[MinibatchDroState]):
     def gradient(self, point: Tensor, oracle: CompositeOracle, communicator: Communicator) -> Tensor:
         """Return one estimate of the gradient of the smooth part at `point`."""
         if self.config.estimator == "multilevel":
-            return self._multilevel(point, oracle, communicator)
+            levels = levels_of(self.config, oracle)
+            return multilevel_gradient(point, self.config.batch, levels, oracle, communicator)
         rows = oracle.draw(self.config.batch, self.config.batch, replacement=self.config.replacement)
         return direction(refresh(oracle, communicator, point, rows), oracle)
-
-    def _multilevel(self, point: Tensor, oracle: CompositeOracle, communicator: Communicator) -> Tensor:
-        batch, levels = self.config.batch, levels_of(self.config, oracle)
-        level = min(int(oracle.generator.geometric(0.5)), levels)
-        probability = 0.5 ** min(level, levels - 1)
-
-        def measure(size: int, shift: Tensor | None) -> Estimates:
-            return sample(oracle, communicator, point, oracle.draw(size, size, replacement=True), shift)
-
-        first = measure(batch, None)
-        base = direction(first, oracle)
-        half = batch * 2 ** (level - 1)
-        if half > batch:
-            first = _together(first, measure(half - batch, first.shift), batch / half, oracle)
-        second = measure(half, first.shift)
-        parts = 0.5 * (direction(first, oracle) + direction(second, oracle))
-        whole = direction(_together(first, second, 0.5, oracle), oracle)
-        return base + (whole - parts) / probability
 
     def solution(self, state: MinibatchDroState) -> Tensor:
         output = self.config.output or ("average" if self.config.estimator == "multilevel" else "last")
@@ -132,28 +110,13 @@ class MinibatchDro(Solver[MinibatchDroState]):
 
 def levels_of(config: MinibatchDroConfig, oracle: CompositeOracle) -> int:
     """Return the number of doublings from the smallest batch to the largest."""
-    # An index set no larger than the smallest batch is evaluated as a whole at every level.
-    sizes = [size for size in (oracle.samples, oracle.constraints) if size > config.batch]
-    most = max(1, math.floor(math.log2(min(sizes) / config.batch))) if sizes else 1
+    most, rows = most_levels(config.batch, oracle)
     if config.levels is not None and config.levels > most:
         raise SettingError(
-            f"MinibatchDroConfig.levels must be at most {most} for {min(sizes, default=config.batch)} rows and "
-            f"batch={config.batch}, or the largest batch would have more rows than there are; found {config.levels}. "
-            "Change `levels=`."
+            f"MinibatchDroConfig.levels must be at most {most} for {rows} rows and batch={config.batch}, or the "
+            f"largest batch would have more rows than there are; found {config.levels}. Change `levels=`."
         )
     return config.levels or most
-
-
-def _together(first: Estimates, second: Estimates, share: float, oracle: CompositeOracle) -> Estimates:
-    """Return the estimates of two draws at the same point as those of one, of which the first is `share`."""
-    value, jacobian = oracle.at_shift(first.inner_value, first.inner_jacobian, first.shift, second.shift)
-    return Estimates(
-        share * value + (1.0 - share) * second.inner_value,
-        share * jacobian + (1.0 - share) * second.inner_jacobian,
-        share * first.loss_value + (1.0 - share) * second.loss_value,
-        share * first.loss_gradient + (1.0 - share) * second.loss_gradient,
-        second.shift,
-    )
 
 
 def _calls(config: MinibatchDroConfig, oracle: CompositeOracle) -> set[int]:
@@ -164,8 +127,7 @@ def _calls(config: MinibatchDroConfig, oracle: CompositeOracle) -> set[int]:
 
     if config.estimator == "batch":
         return {cost([config.batch])}
-    halves = [config.batch * 2**level for level in range(levels_of(config, oracle))]
-    return {cost([config.batch, half - config.batch, half]) for half in halves}
+    return {cost(sizes) for sizes in multilevel_draws(config.batch, levels_of(config, oracle))}
 
 
 def entry() -> SolverEntry:

@@ -24,6 +24,7 @@ import torch
 from torch import Tensor
 
 from drobench.errors import require_non_negative, require_positive
+from drobench.objective.capabilities import Capability
 from drobench.objective.forms import Constrained
 from drobench.objective.oracles.constrained import ConstrainedOracle
 from drobench.registry import SolverEntry
@@ -32,7 +33,6 @@ from drobench_plugins.solvers.pieces.penalised_steps import (
     PenalisedConfig,
     objective_gradient,
     penalty_of,
-    require_constraints,
     worst_constraint,
 )
 from drobench_plugins.solvers.pieces.suffix_mean import SuffixMean, extend, no_mean
@@ -69,7 +69,6 @@ class OneProjectionSgd(Solver[OneProjectionSgdState]):
         self.config = config
 
     def init(self, start: Tensor, oracle: ConstrainedOracle, communicator: Communicator) -> OneProjectionSgdState:
-        require_constraints(oracle)
         return OneProjectionSgdState(start, 0, no_mean(start))
 
     def step(
@@ -111,6 +110,10 @@ def entry() -> SolverEntry:
         config=OneProjectionSgdConfig,
         factory=OneProjectionSgd,
         accepts=(Constrained,),
+        requires=(
+            Capability.CONSTRAINTS,
+            Capability.ONLY_NUMBERED_CONSTRAINTS,
+        ),
         # The rate of the reference for convex problems.
         rate=0.5,
         goal_gap=1e-2,

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from drobench.errors import require_one_of, require_positive
+from drobench.objective.capabilities import Capability
 from drobench.objective.forms import MinMax
 from drobench.objective.oracles.min_max import MinMaxOracle
 from drobench.registry import SolverEntry
@@ -94,6 +95,7 @@ def entry() -> SolverEntry:
         config=PrimalDualConfig,
         factory=PrimalDual,
         accepts=(MinMax,),
+        requires=(Capability.MIRROR_STEP,),
         goal_gap=1e-2,
         calls_per_step=lambda config, oracle: {min(config.batch, oracle.samples)},
     )

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from drobench.errors import DrobenchError
+from drobench.objective.capabilities import Capability
 from drobench.objective.forms import Constrained
 from drobench.objective.oracles.constrained import ConstrainedOracle
 from drobench.registry import SolverEntry
@@ -45,11 +45,6 @@ class ProjectedSgd(Solver[ProjectedSgdState]):
         self.config = config
 
     def init(self, start: Tensor, oracle: ConstrainedOracle, communicator: Communicator) -> ProjectedSgdState:
-        if not oracle.projectable:
-            raise DrobenchError(
-                "projected_sgd projects in every step, which the constraints of this problem cannot do. Choose a "
-                "problem whose constraints can, such as problem=constrained_quadratic, or solver=one_projection_sgd."
-            )
         return ProjectedSgdState(start, 0, no_mean(start))
 
     def step(
@@ -78,5 +73,6 @@ def entry() -> SolverEntry:
         config=ProjectedSgdConfig,
         factory=ProjectedSgd,
         accepts=(Constrained,),
+        requires=(Capability.PROJECTION,),
         calls_per_step=lambda config, oracle: {min(config.batch or oracle.samples, oracle.samples)},
     )

@@ -1,8 +1,7 @@
 """Plain empirical risk by SGD, Adagrad or Adam: what one gets without robustness or constraints.
 
-    sgd      x <- prox_{eta r}(x - eta g)
-    adagrad  A += g^2;  x -= eta g / (sqrt(A) + eps)
-    adam     m, v: running means of g and g^2;  x -= eta m^ / (sqrt(v^) + eps), with bias corrections
+    sgd             x <- prox_{eta r}(x - eta g)
+    adagrad, adam   x <- x - the step of `drobench.solver.adaptive` for g
 
 `g` is the mean gradient of the losses on the batch, for Adagrad and Adam plus the gradient of the regularizer (a
 diagonal metric has no closed-form proximal map). State: the point, two vectors, the number of steps. Cost of a step:
@@ -21,9 +20,7 @@ from drobench.objective.forms import FiniteSum
 from drobench.objective.oracles.finite_sum import FiniteSumOracle
 from drobench.registry import SolverEntry
 from drobench.solver import Communicator, Solver
-
-_FIRST_DECAY, _SECOND_DECAY = 0.9, 0.999
-_EPSILON = {"adagrad": 1e-10, "adam": 1e-8}
+from drobench.solver.adaptive import OPTIMIZERS, TORCH_EPSILON, Moments, adaptive_step, no_moments
 
 
 @dataclass
@@ -42,7 +39,7 @@ class UnconstrainedConfig:
     replacement: bool = False
 
     def __post_init__(self) -> None:
-        require_one_of(self, "optimizer", ("sgd", "adagrad", "adam"))
+        require_one_of(self, "optimizer", OPTIMIZERS)
         require_positive(self, "learning_rate", "batch")
         require_non_negative(self, "initial_accumulator", "epsilon")
 
@@ -65,12 +62,11 @@ class Unconstrained(Solver[UnconstrainedState]):
 
     def __init__(self, config: UnconstrainedConfig) -> None:
         self.config = config
-        self.epsilon = _EPSILON.get(config.optimizer, 0.0) if config.epsilon is None else config.epsilon
+        self.epsilon = TORCH_EPSILON[config.optimizer] if config.epsilon is None else config.epsilon
 
     def init(self, start: Tensor, oracle: FiniteSumOracle, communicator: Communicator) -> UnconstrainedState:
-        zeros = torch.zeros_like(start)
-        accumulator = self.config.initial_accumulator if self.config.optimizer == "adagrad" else 0.0
-        return UnconstrainedState(start, 0, zeros, zeros, torch.full_like(start, accumulator))
+        moments = no_moments(start, self.config.optimizer, self.config.initial_accumulator)
+        return UnconstrainedState(start, 0, torch.zeros_like(start), moments.first, moments.second)
 
     def step(
         self, state: UnconstrainedState, oracle: FiniteSumOracle, communicator: Communicator
@@ -80,23 +76,23 @@ class Unconstrained(Solver[UnconstrainedState]):
         gradient = gradients[0]
         if communicator.world_size > 1:
             (gradient,) = communicator.total([gradient * rows.sample_share])
-        count = state.steps + 1
-        first, second = state.first_moment, state.second_moment
-        rate = self.config.learning_rate
-        if self.config.optimizer == "sgd":
-            point = oracle.prox(state.point - rate * gradient, rate)
-        elif self.config.optimizer == "adagrad":
+        proximal = self.config.optimizer == "sgd"
+        if not proximal:
             gradient = gradient + oracle.regularizer_gradient(state.point)
-            second = torch.addcmul(second, gradient, gradient)
-            point = torch.addcdiv(state.point, gradient, second.sqrt().add_(self.epsilon), value=-rate)
-        else:
-            gradient = gradient + oracle.regularizer_gradient(state.point)
-            first = torch.lerp(first, gradient, 1.0 - _FIRST_DECAY)
-            second = torch.addcmul(_SECOND_DECAY * second, gradient, gradient, value=1.0 - _SECOND_DECAY)
-            scale = (second.sqrt() / (1.0 - _SECOND_DECAY**count) ** 0.5).add_(self.epsilon)
-            point = torch.addcdiv(state.point, first, scale, value=-rate / (1.0 - _FIRST_DECAY**count))
+        count, rate = state.steps + 1, self.config.learning_rate
+        step, moments = adaptive_step(
+            self.config.optimizer,
+            gradient,
+            Moments(state.first_moment, state.second_moment),
+            count,
+            rate=rate,
+            epsilon=self.epsilon,
+        )
+        point = step.from_point(state.point)
+        if proximal:
+            point = oracle.prox(point, rate)
         mean = state.mean + (point - state.mean) / count
-        return UnconstrainedState(point, count, mean, first, second)
+        return UnconstrainedState(point, count, mean, moments.first, moments.second)
 
     def solution(self, state: UnconstrainedState) -> Tensor:
         return state.point

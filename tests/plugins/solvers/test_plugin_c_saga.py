@@ -19,6 +19,7 @@ from drobench.objective.regularizers import ElasticNet
 from drobench.objective.streamed_losses import StreamedLosses
 from drobench.reformulation.reformulation import ReformulationConfig
 from drobench.reformulation.routes import find_route
+from drobench.registry import NeedsNotMet, check_requirements
 from drobench.solver import SingleProcess
 from drobench_plugins.solvers.c_saga import CSaga, CSagaConfig, entry
 
@@ -245,8 +246,9 @@ def test_too_large_a_table_is_refused_in_words(twenty):
 
 def test_constraints_and_several_processes_are_refused_in_words(twenty):
     oracle, start, _ = half_spaces()
-    with pytest.raises(DrobenchError, match="a composite over 12 constraints"):
-        CSaga(CSagaConfig()).init(start, oracle, SingleProcess())
+    with pytest.raises(NeedsNotMet, match=r"'c_saga' requires .* as a SmoothedConstraints, .*: row_terms, that is, "):
+        check_requirements(entry(), oracle.materialise())
+    check_requirements(entry(), twenty.oracle(0.5, 0).materialise())
     with pytest.raises(DrobenchError, match="SmoothedConstraints, which has none to give"):
         oracle.row_terms(start, oracle.draw())
     several = SingleProcess()

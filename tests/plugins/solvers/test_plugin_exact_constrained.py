@@ -12,8 +12,9 @@ from drobench.objective.losses import LinearMarginLosses, LogisticLoss
 from drobench.objective.oracles.build import build_oracle
 from drobench.objective.regularizers import ElasticNet, EuclideanBall, NotDifferentiableError
 from drobench.reformulation.certificates import lower_bound
+from drobench.registry import NeedsNotMet, check_requirements
 from drobench.solver import SingleProcess
-from drobench_plugins.solvers.exact_constrained import ExactConstrained, ExactConstrainedConfig
+from drobench_plugins.solvers.exact_constrained import ExactConstrained, ExactConstrainedConfig, entry
 
 
 def randoms(seed, *shape):
@@ -106,8 +107,8 @@ def test_refuses_what_it_cannot_solve(curved):
         solved(ball, start)
     bent = Constrained(curved.objective, Balls(randoms(2, 3, 4), 1.0, randoms(3, 4)))
     bent.constraints.convex = False
-    with pytest.raises(DrobenchError, match="needs a convex objective and convex constraints"):
-        solved(bent, start)
+    with pytest.raises(NeedsNotMet, match=r"'exact_constrained' requires .*: convexity, that is, "):
+        check_requirements(entry(), bent)
     with pytest.raises(SettingError, match="margin"):
         ExactConstrainedConfig(margin=0.0)
 

@@ -7,13 +7,14 @@ import pytest
 import torch
 from constrained_samples import Fairness, HalfSpaces, Squares, randn, run, run_on_several, same, through_a_file
 
-from drobench.errors import DrobenchError, SettingError
+from drobench.errors import DrobenchError
 from drobench.objective.composite import Composite
 from drobench.objective.forms import Constrained, FiniteSum
 from drobench.objective.oracles.composite import CompositeOracle
 from drobench.objective.regularizers import ElasticNet, Zero
 from drobench.objective.sampling import Shard
 from drobench.reformulation.constraints import SmoothedConstraints
+from drobench.registry import NeedsNotMet, check_requirements
 from drobench.solver import SingleProcess
 from drobench.solver.solver import state_from_dict, state_to_dict, state_type
 from drobench_plugins.solvers.gcivr_authors import GcivrAuthors, GcivrAuthorsConfig, entry
@@ -275,19 +276,8 @@ def test_a_run_continues_from_a_checkpoint_as_if_never_stopped():
 
 def test_it_is_about_constraints_only(synthetic):
     data = synthetic(30, 3, 0)
-    with pytest.raises(DrobenchError, match=r"of which this one has none\. Use solver=gcivr\."):
-        run(solver_of(), data.oracle(0.5, 0), data.start, 0)
-
-
-@pytest.mark.parametrize("name", ["learning_rate", "refresh_every", "constraint_batch", "batch"])
-def test_settings_that_must_be_positive(name):
-    with pytest.raises(SettingError, match=rf"GcivrAuthorsConfig\.{name} must be a finite number above 0"):
-        GcivrAuthorsConfig(**{name: 0})
-
-
-def test_a_negative_weight_decay_is_refused():
-    with pytest.raises(SettingError, match=r"GcivrAuthorsConfig\.weight_decay must be a finite number of at least 0"):
-        GcivrAuthorsConfig(weight_decay=-0.1)
+    with pytest.raises(NeedsNotMet, match=r"'gcivr_authors' requires .*: constraints, that is, at least one"):
+        check_requirements(entry(), data.kl(0.5, Zero()))
 
 
 def test_the_entry_says_what_it_is():

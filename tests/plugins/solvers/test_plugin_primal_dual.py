@@ -9,6 +9,7 @@ from drobench.errors import DrobenchError, SettingError
 from drobench.objective.ambiguity_sets import Chi2Ball, KLPenalty
 from drobench.objective.forms import MinMax
 from drobench.reformulation.saddle import project_weights
+from drobench.registry import NeedsNotMet, check_requirements
 from drobench_plugins.solvers.primal_dual import PrimalDual, PrimalDualConfig, entry
 
 SETTINGS = {"step_size": 0.7, "adversary_step": 0.4, "delay": 10, "batch": 6}
@@ -130,8 +131,10 @@ def test_a_form_without_a_geometry_of_its_own_says_so():
         def project(self, joint):
             return joint
 
-    with pytest.raises(DrobenchError, match=r"Plain has no step of its own geometry; use solver=serr"):
+    with pytest.raises(DrobenchError, match=r"Plain has no step of its own geometry; use a solver"):
         Plain().mirror_step(torch.zeros(1), torch.zeros(1), 1.0, 1.0)
+    with pytest.raises(NeedsNotMet, match=r"'primal_dual' requires .* as a Plain, .*: mirror_step, that is, "):
+        check_requirements(entry(), Plain())
     assert Plain().scales(torch.zeros(2)).tolist() == [1.0, 1.0]
 
 

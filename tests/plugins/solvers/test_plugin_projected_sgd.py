@@ -19,6 +19,7 @@ from drobench.objective.forms import Constrained
 from drobench.reformulation.projection import project_euclidean
 from drobench.reformulation.reformulation import ReformulationConfig
 from drobench.reformulation.routes import find_route
+from drobench.registry import NeedsNotMet, check_requirements
 from drobench.solver import SingleProcess
 from drobench.solver.solver import state_from_dict, state_to_dict, state_type
 from drobench_plugins.solvers import one_projection_sgd, projected_sgd
@@ -57,8 +58,9 @@ class TestProjectedSgd:
 
     def test_refuses_constraints_that_cannot_project(self):
         problem = Fairness()
-        with pytest.raises(DrobenchError, match="projected_sgd projects in every step"):
-            run(ProjectedSgd(ProjectedSgdConfig()), problem.oracle(), problem.start, 0)
+        with pytest.raises(NeedsNotMet, match=r"'projected_sgd' requires .*: projection, that is, a projection on its"):
+            check_requirements(projected_sgd.entry(), problem.form)
+        check_requirements(projected_sgd.entry(), Quadratic().form)
         with pytest.raises(DrobenchError, match="GroupErrors cannot project"):
             problem.oracle().project(problem.start)
 
@@ -162,11 +164,11 @@ class TestOneProjectionSgd:
     def test_refuses_problems_without_constraints_it_can_see(self):
         problem = Quadratic()
         problem.form.constraints.count = 0
-        with pytest.raises(DrobenchError, match="no constraints to penalise"):
-            run(OneProjectionSgd(OneProjectionSgdConfig()), problem.oracle(), problem.start, 0)
+        with pytest.raises(NeedsNotMet, match=r"'one_projection_sgd' requires .*: constraints, that is, "):
+            check_requirements(one_projection_sgd.entry(), problem.form)
         problem.form.constraints.count, problem.form.constraints.cheap_count = 12, 1
-        with pytest.raises(DrobenchError, match=r"has 1 constraint\(s\) beside those that are numbered"):
-            run(OneProjectionSgd(OneProjectionSgdConfig()), problem.oracle(), problem.start, 0)
+        with pytest.raises(NeedsNotMet, match=r"only_numbered_constraints, that is, "):
+            check_requirements(one_projection_sgd.entry(), problem.form)
 
     def test_a_violation_that_is_no_number_is_passed_on(self):
         problem = Quadratic()

@@ -25,11 +25,6 @@ class Candidates:
     """`(points, d)`."""
 
 
-def find_best_candidate(objectives: Tensor, violations: Tensor, *, rank_objectives: bool) -> int:
-    """Return the position of the best snapshot; values that are not a number count as infinite."""
-    return int(_preference(objectives, violations, rank_objectives)[0])
-
-
 def no_candidates(point: Tensor) -> Candidates:
     """Return the empty collection, for points like `point`."""
     none = point.new_zeros(0)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from drobench.errors import DrobenchError, require_one_of, require_positive
+from drobench.errors import require_one_of, require_positive
 from drobench.objective.oracles.constrained import ConstrainedOracle
 from drobench.objective.sampling import Rows
 from drobench.solver import Communicator
@@ -51,17 +51,6 @@ class PenalisedConfig:
 def penalty_of(setting: float | None, oracle: ConstrainedOracle) -> float:
     """Return the weight of the largest violation: the given one, one that the problem knows to be exact, or 2."""
     return setting or oracle.penalty or _DEFAULT_PENALTY
-
-
-def require_constraints(oracle: ConstrainedOracle) -> None:
-    """Refuse problems whose constraints these methods would not, or not all, see."""
-    if not oracle.constraints:
-        raise DrobenchError("This problem has no constraints to penalise. Use solver=unconstrained.")
-    if oracle.cheap_constraints:
-        raise DrobenchError(
-            f"The problem has {oracle.cheap_constraints} constraint(s) beside those that are numbered, which this "
-            "method would not see. Use a solver of the smoothed penalty, such as solver=gcivr."
-        )
 
 
 def objective_gradient(

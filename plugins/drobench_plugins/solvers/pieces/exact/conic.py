@@ -1,0 +1,66 @@
+"""What the conic programs share: losses as cones, and the interior-point method with its last resorts."""
+
+import contextlib
+import warnings
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from drobench.errors import DrobenchError
+from drobench.objective.losses import LinearMarginLosses, LinearScoreLosses, LogisticLoss, Losses
+from drobench_plugins.solvers.pieces.exact.accuracy import Accuracy
+
+# Beyond this many exponential cones the conic solver becomes slow and then fails.
+MOST_CONIC_SAMPLES = 2000
+# Relative size below which a coordinate of a conic solution is taken for zero.
+_ZERO = 1e-7
+
+
+def has_cones(losses: Losses) -> bool:
+    """Return whether `conic_losses` knows these losses."""
+    margins = isinstance(losses, LinearMarginLosses) and isinstance(losses.loss, LogisticLoss)
+    return margins or isinstance(losses, LinearScoreLosses)
+
+
+def conic_losses(losses: Losses, point: Any) -> tuple[Any, list[Any]]:
+    """Return variables for the losses and the conditions that tie them to the parameters.
+
+    Margins and losses as variables of their own keep the cones small and the matrix in one place.
+    """
+    import cvxpy as cp  # noqa: PLC0415  # slow to load, and only reference solvers need it
+
+    values = cp.Variable(losses.samples)
+    if isinstance(losses, LinearMarginLosses) and isinstance(losses.loss, LogisticLoss):
+        margins = cp.Variable(losses.samples)
+        return values, [margins == losses.signed_rows.cpu().numpy() @ point, cp.logistic(-margins) <= values]
+    if isinstance(losses, LinearScoreLosses):
+        rows, classes = losses.rows.cpu().numpy(), losses.classes
+        scores = rows @ cp.reshape(point, (classes, rows.shape[1]), order="C").T
+        chosen = np.eye(classes)[losses.targets.cpu().numpy()]
+        return values, [cp.log_sum_exp(scores, axis=1) - cp.sum(cp.multiply(chosen, scores), axis=1) <= values]
+    raise DrobenchError(f"exact_convex cannot write {type(losses).__name__} as a conic program.")
+
+
+def solve_conic(problem: Any, accuracy: Accuracy) -> None:
+    """Solve a cvxpy problem in place, as exactly as the interior-point method can."""
+    import cvxpy as cp  # noqa: PLC0415  # slow to load, and only reference solvers need it
+
+    # What is asked for may be beyond the reach of an interior-point method on a large instance; then less will do.
+    for tolerance in (accuracy.conic_tolerance, 1e2 * accuracy.conic_tolerance, 1e4 * accuracy.conic_tolerance):
+        with warnings.catch_warnings():
+            # Near machine accuracy Clarabel may call its own answer inaccurate; the recomputed bound decides.
+            warnings.filterwarnings("ignore", message="Solution may be inaccurate", category=UserWarning)
+            with contextlib.suppress(cp.error.SolverError):
+                problem.solve(solver=cp.CLARABEL, tol_gap_abs=tolerance, tol_gap_rel=tolerance, tol_feas=tolerance)
+        if problem.status in ("optimal", "optimal_inaccurate"):
+            return
+    raise DrobenchError(f"The conic solver ended with status {problem.status or 'failed'}.")
+
+
+def cleaned(solution: Any, l1: float, template: Tensor) -> Tensor:
+    """Return the solution; with an l1 part, what the conic solver left of a zero becomes one."""
+    if l1 > 0.0:
+        solution = np.where(np.abs(solution) <= _ZERO * (1.0 + np.abs(solution).max()), 0.0, solution)
+    return torch.from_numpy(solution).to(template)
