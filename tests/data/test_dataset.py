@@ -7,7 +7,8 @@ import torch
 from numpy.typing import NDArray
 from omegaconf import OmegaConf
 
-from drobench.data.dataset import DataError, Dataset, DatasetConfig, Split, assemble
+from drobench.data.build import build_dataset
+from drobench.data.dataset import DataError, Dataset, DatasetConfig, Split
 from drobench.errors import DrobenchError, SettingError
 
 
@@ -37,7 +38,7 @@ def all_row_numbers(dataset: Dataset) -> list[int]:
 
 def test_a_dataset_has_the_promised_form():
     features, labels = raw()
-    dataset = assemble("toy", features, labels, DatasetConfig())
+    dataset = build_dataset("toy", features, labels, DatasetConfig())
     assert dataset.name == "toy"
     assert dataset.classes == 2
     assert dataset.rows == 100
@@ -53,7 +54,7 @@ def test_a_dataset_has_the_promised_form():
 
 def test_features_and_labels_of_a_row_stay_together():
     features, labels = raw()
-    dataset = assemble("toy", features, labels, plain())
+    dataset = build_dataset("toy", features, labels, plain())
     for split in (dataset.train, dataset.validation, dataset.test):
         assert split is not None
         rows = row_numbers(split)
@@ -63,8 +64,8 @@ def test_features_and_labels_of_a_row_stay_together():
 
 def test_two_classes_provide_binary_labels_and_three_do_not():
     features, labels = raw()
-    two = assemble("toy", features, labels, DatasetConfig(), provides=frozenset({"groups"}))
-    three = assemble("toy", features, np.arange(100) % 3, DatasetConfig())
+    two = build_dataset("toy", features, labels, DatasetConfig(), provides=frozenset({"groups"}))
+    three = build_dataset("toy", features, np.arange(100) % 3, DatasetConfig())
     assert two.provides == {"labels", "binary_labels", "groups"}
     assert three.provides == {"labels"}
     assert three.classes == 3
@@ -81,20 +82,20 @@ def test_two_classes_provide_binary_labels_and_three_do_not():
     ],
 )
 def test_labels_become_codes_in_sorted_order(labels):
-    dataset = assemble("toy", raw(20)[0], labels, plain(split=[1, 0, 0]))
+    dataset = build_dataset("toy", raw(20)[0], labels, plain(split=[1, 0, 0]))
     assert dataset.train.labels.tolist() == [0, 1] * 10
 
 
 def test_given_names_and_twin_are_kept():
     features, labels = raw()
-    dataset = assemble("toy", features, labels, plain(), feature_names=["row", "a", "b"], twin=True)
+    dataset = build_dataset("toy", features, labels, plain(), feature_names=["row", "a", "b"], twin=True)
     assert dataset.feature_names == ("row", "a", "b")
     assert dataset.twin is True
 
 
 def test_the_dataset_does_not_share_memory_with_its_source():
     features, labels = raw()
-    dataset = assemble("toy", features, labels, plain(split=[1, 0, 0]))
+    dataset = build_dataset("toy", features, labels, plain(split=[1, 0, 0]))
     features[:] = -1.0
     labels[:] = 7
     assert row_numbers(dataset.train) == list(range(100))
@@ -106,7 +107,7 @@ def test_the_dataset_does_not_share_memory_with_its_source():
 
 def test_the_same_seed_gives_the_same_checksum_and_another_seed_another():
     features, labels = raw()
-    checksums = [assemble("toy", features, labels, DatasetConfig(seed=seed)).sha256 for seed in (0, 0, 1)]
+    checksums = [build_dataset("toy", features, labels, DatasetConfig(seed=seed)).sha256 for seed in (0, 0, 1)]
     assert checksums[0] == checksums[1]
     assert checksums[0] != checksums[2]
     assert len(checksums[0]) == 64
@@ -117,7 +118,7 @@ def test_one_changed_value_changes_the_checksum():
     changed = features.copy()
     changed[99, 2] = np.nextafter(changed[99, 2], np.inf)
     config = plain(split=[1, 0, 0])
-    assert assemble("toy", features, labels, config).sha256 != assemble("toy", changed, labels, config).sha256
+    assert build_dataset("toy", features, labels, config).sha256 != build_dataset("toy", changed, labels, config).sha256
 
 
 def test_one_changed_label_changes_the_checksum():
@@ -125,20 +126,22 @@ def test_one_changed_label_changes_the_checksum():
     changed = labels.copy()
     changed[99] = 1 - changed[99]
     config = plain(split=[1, 0, 0])
-    assert assemble("toy", features, labels, config).sha256 != assemble("toy", features, changed, config).sha256
+    assert (
+        build_dataset("toy", features, labels, config).sha256 != build_dataset("toy", features, changed, config).sha256
+    )
 
 
 def test_the_checksum_knows_which_split_a_row_is_in():
     features, labels = raw()
-    validation = assemble("toy", features, labels, plain(split=[0.5, 0.5, 0]))
-    test = assemble("toy", features, labels, plain(split=[0.5, 0, 0.5]))
+    validation = build_dataset("toy", features, labels, plain(split=[0.5, 0.5, 0]))
+    test = build_dataset("toy", features, labels, plain(split=[0.5, 0, 0.5]))
     assert row_numbers(validation.validation) == row_numbers(test.test)
     assert validation.sha256 != test.sha256
 
 
 def test_a_cast_keeps_checksum_values_and_integer_labels():
     features, labels = raw()
-    original = assemble("toy", features, labels, DatasetConfig())
+    original = build_dataset("toy", features, labels, DatasetConfig())
     cast = original.to("cpu", torch.float32)
     assert cast.sha256 == original.sha256
     for before, after in zip(
@@ -155,7 +158,7 @@ def test_a_cast_keeps_checksum_values_and_integer_labels():
 
 def test_a_cast_leaves_absent_splits_absent():
     features, labels = raw()
-    cast = assemble("toy", features, labels, DatasetConfig(split=[1, 0, 0])).to("cpu", torch.float32)
+    cast = build_dataset("toy", features, labels, DatasetConfig(split=[1, 0, 0])).to("cpu", torch.float32)
     assert cast.validation is None
     assert cast.test is None
     assert cast.rows == 100
@@ -182,14 +185,14 @@ def test_a_further_tensor_of_a_split_moves_along():
 @pytest.mark.parametrize("split", [[0.6, 0.2, 0.2], [0.7, 0.3, 0.0], [1 / 3, 1 / 3, 1 / 3], [0.5, 0.25, 0.25]])
 @pytest.mark.parametrize("rows", [17, 100, 101])
 def test_splits_are_disjoint_and_exhaustive(split, rows):
-    dataset = assemble("toy", *raw(rows), plain(split=split))
+    dataset = build_dataset("toy", *raw(rows), plain(split=split))
     assert sorted(all_row_numbers(dataset)) == list(range(rows))
     assert dataset.rows == rows
 
 
 def test_a_sum_below_one_leaves_rows_unused():
     labels = np.repeat([0, 1], 50)
-    dataset = assemble("toy", raw()[0], labels, plain(split=[0.5, 0.1, 0.2]))
+    dataset = build_dataset("toy", raw()[0], labels, plain(split=[0.5, 0.1, 0.2]))
     assert dataset.validation is not None
     assert dataset.test is not None
     assert (dataset.train.rows, dataset.validation.rows, dataset.test.rows) == (50, 10, 20)
@@ -198,7 +201,7 @@ def test_a_sum_below_one_leaves_rows_unused():
 
 def test_each_class_is_split_in_the_same_proportions():
     labels = np.repeat([0, 1, 2], [50, 30, 20])
-    dataset = assemble("toy", raw()[0], labels, plain())
+    dataset = build_dataset("toy", raw()[0], labels, plain())
     counts = [
         split.labels.bincount(minlength=3).tolist() if split is not None else None
         for split in (dataset.train, dataset.validation, dataset.test)
@@ -209,7 +212,7 @@ def test_each_class_is_split_in_the_same_proportions():
 def test_rounding_errors_do_not_add_up_over_the_classes():
     # Seven rows of each of ten classes: 60 percent is 4.2, so that rounding each class by itself could lose rows.
     labels = np.repeat(np.arange(10), 7)
-    dataset = assemble("toy", raw(70)[0], labels, plain())
+    dataset = build_dataset("toy", raw(70)[0], labels, plain())
     assert dataset.validation is not None
     assert dataset.test is not None
     assert (dataset.train.rows, dataset.validation.rows, dataset.test.rows) == (42, 14, 14)
@@ -219,7 +222,7 @@ def test_rounding_errors_do_not_add_up_over_the_classes():
 def test_shares_that_are_whole_up_to_floating_point_are_exact():
     # In floating point 0.58 * 100 is below 58; what the first two classes leave over must not move a row of the third.
     labels = np.repeat([0, 1, 2], [8, 27, 100])
-    dataset = assemble("toy", raw(135)[0], labels, plain(split=[0.35, 0.07, 0.58]))
+    dataset = build_dataset("toy", raw(135)[0], labels, plain(split=[0.35, 0.07, 0.58]))
     assert dataset.validation is not None
     assert dataset.test is not None
     splits = (dataset.train, dataset.validation, dataset.test)
@@ -228,21 +231,21 @@ def test_shares_that_are_whole_up_to_floating_point_are_exact():
 
 def test_the_seed_decides_the_rows_of_a_split():
     features, labels = raw()
-    first, second = (assemble("toy", features, labels, plain(seed=seed)) for seed in (0, 1))
+    first, second = (build_dataset("toy", features, labels, plain(seed=seed)) for seed in (0, 1))
     assert row_numbers(first.train) != row_numbers(second.train)
 
 
 def test_a_split_is_random_rather_than_the_first_rows():
     labels = np.zeros(100, dtype=np.int64)
     labels[::2] = 1
-    dataset = assemble("toy", raw()[0], labels, plain())
+    dataset = build_dataset("toy", raw()[0], labels, plain())
     assert row_numbers(dataset.train) != list(range(60))
 
 
 @pytest.mark.parametrize("seed", [0, 5])
 def test_training_on_everything_keeps_the_order(seed):
     features, labels = raw()
-    dataset = assemble("toy", features, labels, plain(seed=seed, split=[1, 0, 0]))
+    dataset = build_dataset("toy", features, labels, plain(seed=seed, split=[1, 0, 0]))
     np.testing.assert_array_equal(dataset.train.features.numpy(), features)
     np.testing.assert_array_equal(dataset.train.labels.numpy(), labels)
     assert dataset.validation is None
@@ -254,8 +257,8 @@ def test_training_on_everything_keeps_the_order(seed):
 
 def test_standardizing_uses_the_training_rows_alone():
     features, labels = raw()
-    bare = assemble("toy", features, labels, plain(seed=3))
-    standardized = assemble("toy", features, labels, DatasetConfig(seed=3))
+    bare = build_dataset("toy", features, labels, plain(seed=3))
+    standardized = build_dataset("toy", features, labels, DatasetConfig(seed=3))
     assert bare.test is not None
     assert standardized.test is not None
     train = bare.train.features
@@ -268,11 +271,11 @@ def test_standardizing_uses_the_training_rows_alone():
 
 def test_a_changed_test_row_leaves_the_training_rows_alone():
     features, labels = raw()
-    before = assemble("toy", features, labels, DatasetConfig())
-    position = assemble("toy", features, labels, plain()).test
+    before = build_dataset("toy", features, labels, DatasetConfig())
+    position = build_dataset("toy", features, labels, plain()).test
     changed = features.copy()
     changed[row_numbers(position)[0]] = 1e6
-    after = assemble("toy", changed, labels, DatasetConfig())
+    after = build_dataset("toy", changed, labels, DatasetConfig())
     assert torch.equal(before.train.features, after.train.features)
     assert before.sha256 != after.sha256
 
@@ -281,7 +284,7 @@ def test_a_constant_column_becomes_zero():
     features, labels = raw()
     # The computed deviation of 0.1 repeated is a rounding error; dividing by it would blow the column up.
     features[:, 1] = 0.1
-    dataset = assemble("toy", features, labels, DatasetConfig())
+    dataset = build_dataset("toy", features, labels, DatasetConfig())
     assert torch.equal(dataset.train.features[:, 1], torch.zeros(dataset.train.rows, dtype=torch.float64))
 
 
@@ -290,7 +293,7 @@ def test_a_constant_column_becomes_zero():
 
 def refusal(features, labels, config: DatasetConfig | None = None, **options) -> str:
     with pytest.raises(DataError) as caught:
-        assemble("toy", features, labels, config or DatasetConfig(), **options)
+        build_dataset("toy", features, labels, config or DatasetConfig(), **options)
     assert isinstance(caught.value, DrobenchError)
     assert "'toy'" in str(caught.value)
     return str(caught.value)
@@ -406,13 +409,13 @@ def test_an_impossible_seed_is_refused(seed):
 
 
 def test_the_largest_seed_works():
-    assert assemble("toy", *raw(), DatasetConfig(seed=2**63 - 1)).rows == 100
+    assert build_dataset("toy", *raw(), DatasetConfig(seed=2**63 - 1)).rows == 100
 
 
 def test_a_sum_that_is_one_up_to_floating_point_is_accepted():
     assert 0.7 + 0.2 + 0.1 < 1.0 < 0.34 + 0.55 + 0.11
-    assert assemble("toy", *raw(), plain(split=[0.7, 0.2, 0.1])).rows == 100
-    assert assemble("toy", *raw(), plain(split=[0.34, 0.55, 0.11])).rows == 100
+    assert build_dataset("toy", *raw(), plain(split=[0.7, 0.2, 0.1])).rows == 100
+    assert build_dataset("toy", *raw(), plain(split=[0.34, 0.55, 0.11])).rows == 100
 
 
 def test_the_settings_can_be_a_structured_config():
@@ -426,8 +429,8 @@ class TestOrder:
         generator = np.random.default_rng(0)
         features, labels = generator.normal(size=(40, 3)), generator.integers(0, 3, 40)
         settings = {"split": [0.5, 0.25, 0.25], "seed": 2}
-        given = assemble("rows", features, labels, DatasetConfig(**settings))
-        by_class = assemble("rows", features, labels, DatasetConfig(**settings, order="label"))
+        given = build_dataset("rows", features, labels, DatasetConfig(**settings))
+        by_class = build_dataset("rows", features, labels, DatasetConfig(**settings, order="label"))
         for name in ("train", "validation", "test"):
             before, after = getattr(given, name), getattr(by_class, name)
             order = torch.argsort(before.labels, stable=True)
@@ -439,7 +442,7 @@ class TestOrder:
         features, labels = np.arange(12.0).reshape(6, 2), np.array([0, 1, 0, 1, 0, 1])
         config = DatasetConfig(split=[1, 0, 0], order="label")
         with pytest.raises(DataError, match=r"rows of a query stand together.*dataset\.order=label"):
-            assemble("ranked", features, labels, config, columns={"queries": np.array([0, 0, 1, 1, 2, 2])})
+            build_dataset("ranked", features, labels, config, columns={"queries": np.array([0, 0, 1, 1, 2, 2])})
 
     def test_another_order_is_refused(self):
         with pytest.raises(SettingError, match="order"):

@@ -26,7 +26,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from drobench.data.dataset import DataError, Dataset, DatasetConfig, assemble
+from drobench.data.build import build_dataset
+from drobench.data.dataset import DataError, Dataset, DatasetConfig
 from drobench.data.download import DownloadError, State, cache_folder, missing, writing
 from drobench.errors import SettingError, require_positive
 from drobench.registry.entries import DatasetEntry, Intake
@@ -203,7 +204,7 @@ def mslr_dataset(name: str, tables: Mapping[str, LetorTable], config: MslrConfig
     sizes = [len(splits[split].labels) if split in splits else 0 for split in SPLITS]
     ends = np.cumsum(sizes)
     rows = [splits[split] for split in SPLITS if split in splits]
-    return assemble(
+    return build_dataset(
         name,
         np.concatenate([part.features for part in rows]),
         np.concatenate([part.labels for part in rows]),
