@@ -64,11 +64,13 @@ def write_atomically(target: Path, content: str | bytes) -> None:
 
 
 @contextmanager
-def whole_folder(target: Path) -> Iterator[Path]:
+def whole_folder(target: Path, *, replace: bool = False) -> Iterator[Path]:
     """Make a folder to be filled that takes its name when the block ends without error.
 
-    Raises:
-        OSError: If there is a folder of this name that is not empty; the block may remove it at its end.
+    Args:
+        target: Its name.
+        replace: Whether to remove a folder of this name, just before the new one takes its place; otherwise one that is
+            not empty is an `OSError`.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     built = _beside(target)
@@ -77,6 +79,8 @@ def whole_folder(target: Path) -> Iterator[Path]:
         yield built
         for path in (*built.rglob("*"), built):
             sync(path)
+        if replace:
+            shutil.rmtree(target, ignore_errors=True)
         built.rename(target)
     finally:
         # Of a folder that has its name by now nothing is found here.

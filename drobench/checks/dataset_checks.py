@@ -16,8 +16,8 @@ import torch
 from drobench.checks.no_network import no_network, tried_at_import
 from drobench.checks.snapshots import snapshot
 from drobench.checks.subject import Checks
+from drobench.data.cache import CACHE_VARIABLE, State, cache_root, state
 from drobench.data.dataset import Dataset, DatasetConfig, Split
-from drobench.data.download import CACHE_VARIABLE, State, cache_root, state
 from drobench.errors import DrobenchError
 from drobench.registry import DatasetEntry
 

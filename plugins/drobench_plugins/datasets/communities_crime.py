@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drobench.data.build import build_dataset
+from drobench.data.cache import RemoteFile, require
 from drobench.data.dataset import DataError, Dataset, DatasetConfig
-from drobench.data.download import RemoteFile, require
 from drobench.registry.entries import DatasetEntry
 from drobench_plugins.datasets.communities_columns import COLUMNS, INCOMPLETE, PREDICTORS, TARGET
 from drobench_plugins.datasets.separated_text import numbers, read_fields

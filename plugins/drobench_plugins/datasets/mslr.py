@@ -27,8 +27,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drobench.data.build import build_dataset
+from drobench.data.cache import DownloadError, State, cache_folder, missing, writing
 from drobench.data.dataset import DataError, Dataset, DatasetConfig
-from drobench.data.download import DownloadError, State, cache_folder, missing, writing
 from drobench.errors import SettingError, require_positive
 from drobench.registry.entries import DatasetEntry, Intake
 from drobench_plugins.datasets import letor_cache

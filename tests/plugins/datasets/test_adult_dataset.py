@@ -8,8 +8,9 @@ import numpy as np
 import polars as pl
 import pytest
 
+from drobench.data.cache import DownloadError, RemoteFile
 from drobench.data.dataset import DataError
-from drobench.data.download import DownloadError, RemoteFile, fetch
+from drobench.data.download import fetch
 from drobench_plugins.datasets import adult
 from drobench_plugins.datasets.adult import (
     BUCKETS,

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from drobench.data.cache import DownloadError, State
 from drobench.data.dataset import DataError
-from drobench.data.download import DownloadError, State
 from drobench.errors import SettingError
 from drobench_plugins.datasets import letor_cache, letor_text
 from drobench_plugins.datasets.letor_sources import find_folds
