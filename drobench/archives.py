@@ -5,9 +5,9 @@ same, as are links, devices, encrypted files, names that occur twice, and more b
 that has one of them is not the one that was meant.
 """
 
+import ntpath
 import zipfile
 import zlib
-from pathlib import PureWindowsPath
 from typing import IO
 
 from drobench.errors import DrobenchError
@@ -54,8 +54,9 @@ def members(archive: zipfile.ZipFile, most: int = MOST_FILES) -> list[zipfile.Zi
 def leads_out(name: str) -> bool:
     """Whether a name, on any system, may be that of a file outside of the folder it is unpacked to."""
     # The rules of Windows contain the others: both slashes separate, and a drive or a root make a path absolute.
-    path = PureWindowsPath(name)
-    return bool(path.anchor) or ".." in path.parts
+    drive, path = ntpath.splitdrive(name)
+    steps = path.replace("\\", "/").split("/")
+    return bool(drive) or (len(steps) > 1 and steps[0] == "") or ".." in steps
 
 
 def check_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> None:
