@@ -9,7 +9,7 @@ from scipy.special import ndtr, ndtri
 
 from benchmarks.copula import factor_loadings, normal_scores, rounded
 from drobench_plugins.datasets.letor_text import joined, parse_letor
-from drobench_plugins.datasets.mslr import QUALITY
+from drobench_plugins.datasets.mslr_queries import QUALITY
 from drobench_plugins.datasets.mslr_twin import SCORE_GRID
 
 QUERY_FACTORS = 12

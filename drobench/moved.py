@@ -11,15 +11,18 @@ def moved(module: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
 
     Args:
         module: The module's own name.
-        homes: For each old name, the module that has it now, or, where the name itself has changed, `module.NewName`.
+        homes: For each old name, the module that has it now, or, where the name itself has changed, `module.NewName`
+            or, for a function, `module:new_name`.
     """
 
     def find(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        home = homes[name]
-        parent, _, last = home.rpartition(".")
-        place, new = (parent, last) if last[:1].isupper() else (home, name)
+        place, _, new = homes[name].partition(":")
+        parent, _, last = place.rpartition(".")
+        if last[:1].isupper():
+            place, new = parent, last
+        new = new or name
         warn_of_old_name(f"{module}.{name}", f"{place}.{new}", stacklevel=3)
         return getattr(import_module(place), new)
 

@@ -21,6 +21,8 @@ OLD = {
         "build_oracle"
     ),
     "drobench.objective.forms": "Scored",
+    "drobench.data.dataset": "assemble",
+    "drobench.data.download": "Progress CACHE_VARIABLE cache_root state require missing open_member ARCHIVE_ERRORS",
     "drobench.solver.step_sizes": "largest_curvature rows_for_curvature",
 }
 
@@ -79,3 +81,18 @@ def margins_of_three():
 
     rows = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], dtype=torch.float64)
     return LinearMarginLosses(rows, torch.ones(3, dtype=torch.float64), LogisticLoss())
+
+
+def test_a_function_of_another_name_and_place_is_the_new_one():
+    from drobench.data.build import build_dataset
+
+    place = importlib.import_module("drobench.data.dataset")
+    with pytest.warns(DeprecationWarning, match=r"dataset\.assemble is now drobench\.data\.build\.build_dataset"):
+        assert place.assemble is build_dataset
+
+
+def test_names_that_authors_of_datasets_use_most_are_still_where_they_were():
+    from drobench.data.cache import RemoteFile
+    from drobench.data.download import RemoteFile as FromDownload
+
+    assert FromDownload is RemoteFile

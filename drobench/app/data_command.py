@@ -10,7 +10,9 @@ from rich.console import Console
 from rich.markup import escape
 
 from drobench.app.console import table
-from drobench.data.download import DownloadError, Progress, State, cache_folder, cache_root, fetch, state
+from drobench.data.cache import DownloadError, State, cache_folder, cache_root, state
+from drobench.data.download import fetch
+from drobench.data.progress import OnProgress
 from drobench.registry import Catalogue, DatasetEntry, load_catalogue
 
 _NOT_NEEDED = "-"
@@ -139,7 +141,7 @@ def _verdict(entry: DatasetEntry, held: State | None) -> str:
 
 
 @contextmanager
-def _progress(*, of_rows: bool = False) -> Iterator[Progress]:
+def _progress(*, of_rows: bool = False) -> Iterator[OnProgress]:
     """A bar per file on the error output, so that the output proper can be piped; it counts bytes, or rows."""
     from rich.progress import (
         BarColumn,

@@ -14,12 +14,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from drobench.files import write_atomically
 from drobench.objective.forms import Constrained, NativeForm, RobustRisk
 from drobench.objective.oracles.build import build_oracle
 from drobench.problem.problem import Problem
 from drobench.reformulation.certificates import lower_bound
 from drobench.registry import Catalogue, Registered, SolverEntry
-from drobench.results.folders import write_atomically
 from drobench.results.record import Optimum, run_id
 from drobench.solver.communicator import SingleProcess
 

@@ -1,6 +1,5 @@
 """The commands `report` and `plot`: what the leaderboard compares, drawn."""
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -8,6 +7,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from drobench.errors import DrobenchError
+from drobench.files import write_atomically
 from drobench.results.comparison.board import Leaderboard
 from drobench.results.record import Record
 from drobench.results.report.content import gather
@@ -61,14 +61,8 @@ def write_report(store: ResultStore, records: Sequence[Record], found: Leaderboa
         ReportUnwritable: If the file cannot be written.
     """
     page = report_page(gather(found, records, store.curve)).encode()
-    unfinished = file.with_name(f".{file.name}.{os.getpid()}")
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            unfinished.write_bytes(page)
-            unfinished.replace(file)
-        finally:
-            unfinished.unlink(missing_ok=True)
+        write_atomically(file, page)
     except OSError as error:
         raise ReportUnwritable(f"The report cannot be written to {file} ({error}). Choose another place.") from error
     return len(page)

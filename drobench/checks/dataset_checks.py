@@ -16,8 +16,8 @@ import torch
 from drobench.checks.no_network import no_network, tried_at_import
 from drobench.checks.snapshots import snapshot
 from drobench.checks.subject import Checks
+from drobench.data.cache import CACHE_VARIABLE, State, cache_root, state
 from drobench.data.dataset import Dataset, DatasetConfig, Split
-from drobench.data.download import CACHE_VARIABLE, State, cache_root, state
 from drobench.errors import DrobenchError
 from drobench.registry import DatasetEntry
 
@@ -85,7 +85,7 @@ class DatasetChecks(Checks):
                 low >= 0 and high < dataset.classes,
                 f"labels of {where} from 0 to {dataset.classes - 1}",
                 f"from {low} to {high}",
-                "number the classes from 0, or use `assemble`",
+                "number the classes from 0, or use `build_dataset`",
             )
 
     def test_provides_what_it_says(self) -> None:
@@ -141,7 +141,7 @@ class DatasetChecks(Checks):
             twice == 0,
             "each row in one split only",
             f"{twice} rows that the splits hold more often than the data do",
-            "cut the rows into splits by number, as `assemble` does",
+            "cut the rows into splits by number, as `build_dataset` does",
         )
 
     def test_two_loads_are_the_same(self) -> None:
@@ -168,7 +168,7 @@ class DatasetChecks(Checks):
             second.sha256 != first.sha256,
             "another seed to give other data, or another split of them, under another checksum",
             f"{first.sha256[:12]}... for both",
-            "split by `config.seed`, as `assemble` does",
+            "split by `config.seed`, as `build_dataset` does",
         )
 
     def test_checksum_is_that_of_the_content(self) -> None:
@@ -247,7 +247,7 @@ class DatasetChecks(Checks):
         return whole if whole.validation is None and whole.test is None else None
 
     def _same(self, what: str, found: Any, expected: Any) -> None:
-        self.expect(found == expected, f"{what}: {expected!r}", f"{found!r}", "use `drobench.data.dataset.assemble`")
+        self.expect(found == expected, f"{what}: {expected!r}", f"{found!r}", "use `drobench.data.build.build_dataset`")
 
     @contextmanager
     def _cache(self, empty: Path) -> Iterator[Path]:

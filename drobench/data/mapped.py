@@ -15,13 +15,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from drobench.data.build import what_labels_provide
 from drobench.data.dataset import DataError, Dataset, DatasetConfig, Split
+from drobench.data.splitting import refuse_empty
 from drobench.data.stored_table import StoredTable
 
 # Numbers in a piece: 2 MB in single precision. Scaling and losses make copies, which should stay in the cache.
 _NUMBERS_AT_ONCE = 2**19
 _NUMPY_TYPES = {torch.float32: np.float32, torch.float64: np.float64}
-_SPLIT_NAMES = ("train", "validation", "test")
 
 
 class MappedSplit(Split):
@@ -136,7 +137,7 @@ def map_dataset(name: str, table: StoredTable, config: DatasetConfig) -> Dataset
         test=test,
         classes=len(table.classes),
         feature_names=table.columns,
-        provides=frozenset({"labels", "binary_labels"} if len(table.classes) == 2 else {"labels"}),
+        provides=what_labels_provide(len(table.classes)),
         sha256=_checksum(table, stretches, config),
         feature_mean=torch.from_numpy(mean),
         feature_scale=torch.from_numpy(scale),
@@ -148,12 +149,7 @@ def _stretches(name: str, table: StoredTable, config: DatasetConfig) -> list[ran
     """Return the rows of each split: what the fractions add up to, rounded, is where a split ends."""
     ends = [0, *(round(float(sum(config.split[:count])) * table.rows) for count in (1, 2, 3))]
     stretches = [range(first, min(last, table.rows)) for first, last in pairwise(ends)]
-    for split, stretch, fraction in zip(_SPLIT_NAMES, stretches, config.split, strict=True):
-        if fraction > 0 and len(stretch) == 0:
-            raise DataError(
-                f"Dataset {name!r}: the {split} split must have at least one row for its fraction {fraction}; found "
-                f"none of the {table.rows} rows left for it. Change `dataset.split=` or take more rows."
-            )
+    refuse_empty(name, [len(stretch) for stretch in stretches], config, table.rows)
     return stretches
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drobench.data.dataset import DataError
+from drobench.data.progress import OnProgress
 from drobench.data.stored_table import Label, StoredTable, open_table, refuse_existing, store_table
 
 if TYPE_CHECKING:
@@ -23,9 +24,6 @@ _NUMBERS_AT_ONCE = 2**23
 # More than this is a number to be predicted, or an identifier, but no class.
 _MOST_CLASSES = 100
 
-Progress = Callable[[str, int, int], None]
-"""Called with a file's name, its rows done, and its rows in all."""
-
 
 def convert_parquet(
     sources: Sequence[str],
@@ -34,7 +32,7 @@ def convert_parquet(
     label: str,
     drop: Sequence[str] = (),
     dtype: str = "float32",
-    progress: Progress | None = None,
+    progress: OnProgress | None = None,
 ) -> StoredTable:
     """Write the rows of all files, one after the other, as one table.
 
@@ -44,7 +42,7 @@ def convert_parquet(
         label: The column to predict: numbers, booleans or text. Its sorted values become the classes 0, 1, ...
         drop: Columns that are neither label nor feature.
         dtype: Precision of the features in the table, `float32` or `float64`.
-        progress: Told how far it is.
+        progress: Told how far it is, in rows.
 
     Returns:
         The table, open.
@@ -192,7 +190,7 @@ def _pieces(
     classes: list[Label],
     dtype: np.dtype[Any],
     at_once: int,
-    progress: Progress | None,
+    progress: OnProgress | None,
 ) -> Iterator[tuple[NDArray[Any], NDArray[np.uint8]]]:
     import polars as pl  # noqa: PLC0415
 

@@ -12,9 +12,6 @@ headers only; `verify_table` reads every byte.
 
 import hashlib
 import json
-import os
-import shutil
-import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drobench.data.dataset import DataError
-from drobench.data.download import file_sha256
+from drobench.files import file_sha256, whole_folder
 
 MANIFEST = "manifest.json"
 MOST_CLASSES = 256
@@ -83,36 +80,35 @@ def store_table(
         DataError: The folder exists or cannot be written, or the pieces have another number of rows.
     """
     refuse_existing(folder)
-    built: Path | None = None
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        built = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".building-"))
-        with (
-            _NpyFile(built / _FEATURES, np.dtype(dtype).newbyteorder("<"), (rows, len(columns))) as features,
-            _NpyFile(built / _LABELS, np.dtype(np.uint8), (rows,)) as labels,
-        ):
-            for some_features, some_labels in pieces:
-                features.append(some_features)
-                labels.append(some_labels)
-        files = {file.path.name: file.description() for file in (features, labels)}
-        manifest = {
-            "format": _FORMAT,
-            "rows": rows,
-            "columns": list(columns),
-            "classes": list(classes),
-            "files": files,
-        }
-        (built / MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
-        # A private temporary folder is what mkdtemp makes; a table is as readable as any other file.
-        built.chmod(0o777 & ~_umask())
-        built.rename(folder)
+        with whole_folder(folder) as built:
+            files = _write_arrays(built, pieces, np.dtype(dtype).newbyteorder("<"), (rows, len(columns)))
+            manifest = {
+                "format": _FORMAT,
+                "rows": rows,
+                "columns": list(columns),
+                "classes": list(classes),
+                "files": files,
+            }
+            (built / MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
     except OSError as error:
         raise DataError(
             f"The table {folder} cannot be written: {error}. Check the folder's permissions and the free space."
         ) from error
-    finally:
-        if built is not None:
-            shutil.rmtree(built, ignore_errors=True)
+
+
+def _write_arrays(
+    folder: Path, pieces: Iterable[tuple[NDArray[Any], NDArray[Any]]], dtype: np.dtype[Any], shape: tuple[int, int]
+) -> dict[str, dict[str, Any]]:
+    """Write both files and return what the manifest says of them."""
+    with (
+        _NpyFile(folder / _FEATURES, dtype, shape) as features,
+        _NpyFile(folder / _LABELS, np.dtype(np.uint8), shape[:1]) as labels,
+    ):
+        for some_features, some_labels in pieces:
+            features.append(some_features)
+            labels.append(some_labels)
+    return {file.path.name: file.description() for file in (features, labels)}
 
 
 def refuse_existing(folder: Path) -> None:
@@ -146,8 +142,6 @@ class _NpyFile:
                     f"{self.path.name}: {self.shape[0]} rows were announced, and {self.written} came. Did the source "
                     "change meanwhile? Start again."
                 )
-            self.stream.flush()
-            os.fsync(self.stream.fileno())
 
     def write(self, content: Any) -> int:
         """Write and hash bytes."""
@@ -163,17 +157,6 @@ class _NpyFile:
     def description(self) -> dict[str, Any]:
         """What the manifest says of the file."""
         return {"bytes": self.path.stat().st_size, "sha256": self.digest.hexdigest()}
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
-def is_table(folder: Path) -> bool:
-    """Whether this is the folder of a table, sound or not."""
-    return (folder / MANIFEST).is_file()
 
 
 def open_table(folder: Path) -> StoredTable:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from drobench.data.download import RemoteFile, State
+from drobench.data.cache import RemoteFile, State
 from drobench.errors import DrobenchError
 from drobench.objective.capabilities import Capability
 

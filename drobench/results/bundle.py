@@ -16,15 +16,15 @@ import hashlib
 import json
 import re
 import zipfile
-import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from drobench.archives import ARCHIVE_ERRORS, MOST_FILES, UnsafeArchive, check_member, members, read_member
 from drobench.errors import DrobenchError
+from drobench.files import whole_file
 from drobench.results import contents
-from drobench.results.folders import temporary_name
 from drobench.results.record import Record
 
 FORMAT = 1
@@ -32,7 +32,6 @@ MANIFEST = "manifest.json"
 FILES = (contents.RECORD, contents.CURVE, contents.SOLUTION, contents.CONFIG)
 
 _NAME = re.compile(rf"runs/[0-9a-f]{{64}}/({'|'.join(map(re.escape, FILES))})")
-_CHUNK = 1 << 20
 # Of the first day zip archives know: real times would make the same results another file.
 _MOMENT = (1980, 1, 1, 0, 0, 0)
 
@@ -47,7 +46,7 @@ class BadBundle(DrobenchError):
 class Limits:
     """How much a reader puts up with."""
 
-    files: int = 400_000
+    files: int = MOST_FILES
     file_bytes: int = 1 << 29
     total_bytes: int = 1 << 33
 
@@ -79,21 +78,15 @@ def pack(root: Path, records: Sequence[Record], plugins: Iterable[Plugin], outpu
     """
     if not records:
         raise DrobenchError(f"There is no run in {root} to pack. `drobench run` or `drobench sweep` makes some.")
-    output.parent.mkdir(parents=True, exist_ok=True)
-    built = output.with_name(f".{temporary_name()}")
     checksums: dict[str, dict[str, Any]] = {}
-    try:
-        with zipfile.ZipFile(built, "x", zipfile.ZIP_DEFLATED) as archive:
-            for record in sorted(records, key=lambda record: record.run_id):
-                for name in FILES:
-                    content = (root / record.run_id / name).read_bytes()
-                    inside = f"runs/{record.run_id}/{name}"
-                    checksums[inside] = {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
-                    _add(archive, inside, content)
-            _add(archive, MANIFEST, json.dumps(_manifest(records, plugins, checksums), indent=1).encode())
-        built.replace(output)
-    finally:
-        built.unlink(missing_ok=True)
+    with whole_file(output) as stream, zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+        for record in sorted(records, key=lambda record: record.run_id):
+            for name in FILES:
+                content = (root / record.run_id / name).read_bytes()
+                inside = f"runs/{record.run_id}/{name}"
+                checksums[inside] = {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
+                _add(archive, inside, content)
+        _add(archive, MANIFEST, json.dumps(_manifest(records, plugins, checksums), indent=1).encode())
     return output.stat().st_size
 
 
@@ -127,7 +120,7 @@ def _manifest(
     }
 
 
-def unpack(bundle: Path, root: Path, limits: Limits = Limits()) -> dict[str, Any]:  # noqa: B008  # immutable
+def unpack(bundle: Path, root: Path, limits: Limits = Limits()) -> dict[str, Any]:
     """Take a bundle apart into a folder of results.
 
     Args:
@@ -146,28 +139,23 @@ def unpack(bundle: Path, root: Path, limits: Limits = Limits()) -> dict[str, Any
             return _unpack(archive, bundle, root, limits)
     except FileNotFoundError:
         raise BadBundle(f"There is no file {bundle}.") from None
-    # What zipfile raises for damaged archives, and for compressions it does not know.
-    except (zipfile.BadZipFile, zipfile.LargeZipFile, NotImplementedError, EOFError, OSError, zlib.error) as error:
+    except UnsafeArchive as error:
+        raise BadBundle(str(error)) from error
+    except (*ARCHIVE_ERRORS, OSError) as error:
         raise BadBundle(f"{bundle} must be a zip archive made by `drobench pack`; found: {error}.") from error
 
 
 def _unpack(archive: zipfile.ZipFile, bundle: Path, root: Path, limits: Limits) -> dict[str, Any]:
-    entries = archive.infolist()
-    if len(entries) > limits.files:
-        raise BadBundle(f"{bundle} has {len(entries)} files; more than {limits.files} are not read.")
-    names = [entry.filename for entry in entries]
-    _check_names(bundle, entries, names)
+    entries = {entry.filename: entry for entry in members(archive, limits.files)}
+    _check_names(bundle, entries)
+    for entry in entries.values():
+        check_member(archive, entry)
     left = limits.total_bytes
-    manifest = _parsed(bundle, _content(archive, MANIFEST, bundle, min(limits.file_bytes, left)))
+    manifest = _parsed(bundle, read_member(archive, entries[MANIFEST], min(limits.file_bytes, left)))
     expected = manifest["files"]
-    missing, extra = sorted(set(expected) - set(names)), sorted(set(names) - set(expected) - {MANIFEST})
-    if missing or extra:
-        raise BadBundle(
-            f"{bundle} must hold just the files of its manifest; missing: {_listed(missing)}; too many: "
-            f"{_listed(extra)}. It was changed after it was packed."
-        )
+    _check_complete(bundle, set(entries) - {MANIFEST}, set(expected))
     for name in sorted(expected):
-        content = _content(archive, name, bundle, min(limits.file_bytes, left))
+        content = read_member(archive, entries[name], min(limits.file_bytes, left))
         left -= len(content)
         found = hashlib.sha256(content).hexdigest()
         if found != expected[name].get("sha256"):
@@ -181,34 +169,25 @@ def _unpack(archive: zipfile.ZipFile, bundle: Path, root: Path, limits: Limits) 
     return manifest
 
 
-def _check_names(bundle: Path, entries: Sequence[zipfile.ZipInfo], names: Sequence[str]) -> None:
-    """Refuse every name but those a bundle has: no other folder, no way out of this one, no link, no second file."""
+def _check_names(bundle: Path, names: Collection[str]) -> None:
+    """Refuse every name but those a bundle has."""
     if MANIFEST not in names:
         raise BadBundle(f"{bundle} must hold {MANIFEST}; found none. `drobench pack` makes bundles.")
-    if len(set(names)) < len(names):
-        twice = next(name for position, name in enumerate(names) if name in names[:position])
-        raise BadBundle(f"{bundle} holds {twice[:200]!r} twice.")
-    for entry in entries:
-        kind = entry.external_attr >> 28
-        if entry.filename != MANIFEST and not _NAME.fullmatch(entry.filename):
+    for name in names:
+        if name != MANIFEST and not _NAME.fullmatch(name):
             raise BadBundle(
                 f"{bundle}: names are {MANIFEST} and runs/RUN_ID/FILE with one of {', '.join(FILES)}; found "
-                f"{entry.filename[:200]!r}."
+                f"{name[:200]!r}."
             )
-        if kind not in (0, 0o10) or entry.flag_bits & 1:
-            raise BadBundle(f"{bundle}: {entry.filename} must be a plain file; found a link, a device or a secret.")
 
 
-def _content(archive: zipfile.ZipFile, name: str, bundle: Path, most: int) -> bytes:
-    """Return a file, reading no more than is allowed: what the archive says of its size is not believed."""
-    parts, size = [], 0
-    with archive.open(name) as source:
-        while chunk := source.read(_CHUNK):
-            size += len(chunk)
-            if size > most:
-                raise BadBundle(f"{bundle}: {name} has more than the {most} bytes that are read of it.")
-            parts.append(chunk)
-    return b"".join(parts)
+def _check_complete(bundle: Path, found: set[str], expected: set[str]) -> None:
+    missing, extra = sorted(expected - found), sorted(found - expected)
+    if missing or extra:
+        raise BadBundle(
+            f"{bundle} must hold just the files of its manifest; missing: {_listed(missing)}; too many: "
+            f"{_listed(extra)}. It was changed after it was packed."
+        )
 
 
 def _parsed(bundle: Path, content: bytes) -> dict[str, Any]:

@@ -10,8 +10,8 @@ import polars
 import safetensors
 import safetensors.numpy
 
+from drobench.files import sync
 from drobench.results.fields import DamagedRecord, describe
-from drobench.results.folders import sync
 from drobench.results.record import Record
 
 RECORD = "record.json"

@@ -7,14 +7,13 @@ processes see either not at all or completely.
 import ctypes
 import errno
 import os
-import platform
 import shutil
 import sys
 import time
-import uuid
 from pathlib import Path
 
 from drobench.errors import DrobenchError
+from drobench.files import host_name, temporary_name
 
 DAY = 24 * 60 * 60
 _ATTEMPTS = 10
@@ -24,31 +23,6 @@ _AT_WORKING_DIRECTORY = -100
 _RENAME_EXCHANGE = 2
 # The kernel, the C library or the file system may not know the exchange.
 _NO_EXCHANGE = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP)
-
-
-def temporary_name() -> str:
-    """A name that no other process uses and that tells which process it belongs to."""
-    return f"{_host()}-{os.getpid()}-{uuid.uuid4().hex}"
-
-
-def sync(path: Path) -> None:
-    """Wait until a file's contents, or a folder's list of names, is on the disk."""
-    if path.is_dir() and os.name != "posix":
-        return  # only POSIX systems open a folder for this
-    descriptor = os.open(path, os.O_RDONLY if os.name == "posix" else os.O_RDWR)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def write_atomically(target: Path, text: str) -> None:
-    """Write a file that other processes see either not at all or completely."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    built = target.with_name(f".{temporary_name()}")
-    built.write_text(text, encoding="utf-8")
-    sync(built)
-    built.replace(target)
 
 
 def install(built: Path, target: Path) -> Path | None:
@@ -126,7 +100,7 @@ def _is_abandoned(folder: Path, age: float) -> bool:
     if time.time() - touched < age or not process.isdigit():
         return False
     # Whether a process of another machine lives cannot be asked; writing takes seconds, so a day is proof enough.
-    return host != _host() or not _is_alive(int(process))
+    return host != host_name() or not _is_alive(int(process))
 
 
 def _is_alive(process: int) -> bool:
@@ -137,7 +111,3 @@ def _is_alive(process: int) -> bool:
     except OSError:
         return True  # it exists, but belongs to somebody else
     return True
-
-
-def _host() -> str:
-    return platform.node().replace(os.sep, "_") or "host"

@@ -19,10 +19,11 @@ import filelock
 import polars
 
 from drobench.errors import DrobenchError
+from drobench.files import sync, temporary_name
 from drobench.results import contents
 from drobench.results.contents import Array
 from drobench.results.fields import DamagedRecord
-from drobench.results.folders import install, remove_leftovers, sync, temporary_name
+from drobench.results.folders import install, remove_leftovers
 from drobench.results.lookup import UnknownRun, only_match
 from drobench.results.record import NewerSchema, Record, Status, is_run_id, short_id
 

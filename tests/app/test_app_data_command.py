@@ -4,14 +4,13 @@ import dataclasses
 import hashlib
 import os
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from drobench.app import data_command
 from drobench.app.cli import main
+from drobench.data.cache import RemoteFile, State
 from drobench.data.dataset import DatasetConfig
-from drobench.data.download import RemoteFile, State
 from drobench.registry import DatasetEntry, Registered, load_catalogue
 from drobench.registry.entries import EntryError, Intake
 
@@ -125,9 +124,7 @@ def test_wrong_local_files_are_refused_with_code_2(command, cupboard, tmp_path):
 
 
 def test_a_download_that_fails_is_told_with_code_2(command, cupboard, monkeypatch):
-    import pooch.core
-
-    monkeypatch.setattr(pooch.core, "time", SimpleNamespace(sleep=lambda _seconds: None))
+    monkeypatch.setattr("drobench.data.download._PAUSE", 0.0)
     code, _, message = command("fetch", "guest")
     assert code == 2
     assert "http://127.0.0.1:9/guest.csv" in message

@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from drobench.data.dataset import DataError, DatasetConfig, assemble
+from drobench.data.build import build_dataset
+from drobench.data.dataset import DataError, DatasetConfig
 from drobench.registry import DatasetEntry
 
 COUNTER = itertools.count()
@@ -28,7 +29,7 @@ def arrays(seed=0, rows=60):
 
 def load(config):
     """Points of two classes."""
-    return assemble("points", *arrays(), config)
+    return build_dataset("points", *arrays(), config)
 
 
 def other_name(config):
@@ -38,7 +39,7 @@ def other_name(config):
 
 def says_too_much(config):
     """Claims groups that are not there."""
-    return assemble("points", *arrays(), config, provides=frozenset({"groups"}))
+    return build_dataset("points", *arrays(), config, provides=frozenset({"groups"}))
 
 
 def shares_rows(config):
@@ -46,12 +47,12 @@ def shares_rows(config):
     parts = [np.arange(40), np.arange(40, 50), np.arange(38, 60)] if config.split[1] else None
     if parts is not None and config.seed:
         parts[1] = np.arange(41, 50)
-    return assemble("points", *arrays(), config, parts=parts)
+    return build_dataset("points", *arrays(), config, parts=parts)
 
 
 def never_the_same(config):
     """Draws other points in every load."""
-    return assemble("points", *arrays(next(COUNTER)), config)
+    return build_dataset("points", *arrays(next(COUNTER)), config)
 
 
 def ignores_its_seed(config):

@@ -7,7 +7,7 @@ import pytest
 from drobench.checks import DatasetChecks
 from drobench.checks.no_network import tried_at_import
 from drobench.checks.running import run_checks
-from drobench.data.download import RemoteFile
+from drobench.data.cache import RemoteFile
 
 SCHEMA, CHECKSUM = "schema_is_that_of_a_dataset", "checksum_is_that_of_the_content"
 BROKEN = {

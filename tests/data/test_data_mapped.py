@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from drobench.data import mapped
-from drobench.data.dataset import DataError, DatasetConfig, assemble
+from drobench.data.build import build_dataset
+from drobench.data.dataset import DataError, DatasetConfig
 from drobench.data.mapped import map_dataset
 from drobench.data.stored_table import open_table, store_table
 
@@ -62,7 +63,7 @@ def test_what_is_taken_is_a_copy(make):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_scaling_agrees_with_that_of_data_in_memory(make, dtype):
     dataset, features, labels = make(standardize=True, dtype=dtype)
-    same = assemble("same", features, labels, DatasetConfig(split=[1, 0, 0]))
+    same = build_dataset("same", features, labels, DatasetConfig(split=[1, 0, 0]))
     torch.testing.assert_close(dataset.feature_mean, same.feature_mean, rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(dataset.feature_scale, same.feature_scale, rtol=1e-9, atol=0)
     taken = dataset.to("cpu", torch.float64).train.take(slice(None)).features
@@ -99,7 +100,7 @@ def test_pieces_cover_every_row_once(make):
 
 
 def test_a_split_in_memory_is_one_piece_and_taking_it_copies_nothing():
-    split = assemble("small", np.eye(6), np.arange(6) % 2, DatasetConfig(split=[1, 0, 0])).train
+    split = build_dataset("small", np.eye(6), np.arange(6) % 2, DatasetConfig(split=[1, 0, 0])).train
     (piece,) = split.pieces()
     assert split.take(piece).features.data_ptr() == split.features.data_ptr()
     assert torch.equal(split.take(torch.tensor([4, 1])).labels, split.labels[[4, 1]])

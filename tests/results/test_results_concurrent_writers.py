@@ -4,9 +4,12 @@ import multiprocessing
 from pathlib import Path
 
 import numpy
+import pytest
 from result_samples import CONFIG, make_curve, make_record
 
 from drobench.results.store import ResultStore, RunBusy
+
+pytestmark = pytest.mark.process
 
 WRITERS = 3
 ROUNDS = 12

@@ -132,6 +132,7 @@ def test_an_error_while_replacing_leaves_the_older_run(store, monkeypatch):
     assert temporaries(store) == []
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("place", ["contents.safetensors.numpy.save_file", "store.install"])
 def test_a_killed_writer_leaves_no_visible_run(store, place):
     """The process ends without any clean-up, in the middle of the files or just before the rename."""
@@ -353,6 +354,7 @@ def test_only_a_full_id_names_a_folder(store, name):
     assert not store.root.exists()
 
 
+@pytest.mark.process
 def test_a_held_run_is_busy_until_it_is_released(store):
     run = make_record().run_id
     script = f"""

@@ -7,7 +7,7 @@ from pathlib import Path
 import vl_convert
 
 from drobench.errors import DrobenchError, SettingError
-from drobench.results.folders import temporary_name
+from drobench.files import write_atomically
 from drobench.results.report import figures
 from drobench.results.report.content import BoardView, Content
 from drobench.results.report.figures import PAPER, Spec
@@ -82,9 +82,7 @@ def write_plots(content: Content, folder: Path, formats: Sequence[str] = FORMATS
             rendered = _rendered(figure.spec)
             for name in formats:
                 target = folder / f"{figure.name}.{name}"
-                unfinished = folder / temporary_name()
-                unfinished.write_bytes(rendered[name]())
-                unfinished.replace(target)
+                write_atomically(target, rendered[name]())
                 written.append(target)
     except OSError as error:
         raise PlotUnwritable(

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from drobench.data.dataset import DataError, Dataset, DatasetConfig, assemble
-from drobench.data.download import RemoteFile, require
+from drobench.data.build import build_dataset
+from drobench.data.cache import RemoteFile, require
+from drobench.data.dataset import DataError, Dataset, DatasetConfig
 from drobench.registry.entries import DatasetEntry
 from drobench_plugins.datasets.separated_text import check_columns, numbers, read_fields
 
@@ -141,7 +142,7 @@ def read_table(paths: Sequence[Path]) -> "pl.DataFrame":
 def adult_dataset(name: str, table: "pl.DataFrame", config: AdultConfig, *, twin: bool = False) -> Dataset:
     """Turn a raw table, real or synthetic, into a dataset."""
     features, feature_names, labels, groups = encode(table, open_buckets=config.open_buckets)
-    return assemble(
+    return build_dataset(
         name,
         features,
         labels,

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from drobench.data.dataset import Dataset, DatasetConfig, assemble
+from drobench.data.build import build_dataset
+from drobench.data.dataset import Dataset, DatasetConfig
 from drobench.registry.entries import DatasetEntry
 
 
@@ -21,7 +22,7 @@ def load_breast_cancer_dataset(config: BreastCancerConfig) -> Dataset:
     from sklearn.datasets import load_breast_cancer  # noqa: PLC0415
 
     source = load_breast_cancer()
-    return assemble(
+    return build_dataset(
         "breast_cancer",
         source.data,
         1 - source.target,

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from drobench.data.dataset import DataError, Dataset, DatasetConfig, assemble
-from drobench.data.download import RemoteFile, require
+from drobench.data.build import build_dataset
+from drobench.data.cache import RemoteFile, require
+from drobench.data.dataset import DataError, Dataset, DatasetConfig
 from drobench.registry.entries import DatasetEntry
 from drobench_plugins.datasets.communities_columns import COLUMNS, INCOMPLETE, PREDICTORS, TARGET
 from drobench_plugins.datasets.separated_text import numbers, read_fields
@@ -72,7 +73,7 @@ def communities_dataset(
 ) -> Dataset:
     """Turn a raw table, real or synthetic, into a dataset."""
     features, feature_names, labels, attributes = encode(table)
-    return assemble(
+    return build_dataset(
         name,
         features,
         labels,

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from drobench.data.dataset import Dataset, DatasetConfig, assemble
+from drobench.data.build import build_dataset
+from drobench.data.dataset import Dataset, DatasetConfig
 from drobench.errors import SettingError
 from drobench.registry.entries import DatasetEntry
 
@@ -38,7 +39,7 @@ def load_digits_dataset(config: DigitsConfig) -> Dataset:
     labels = raw.target
     if config.positive_classes is not None:
         labels = np.isin(labels, list(config.positive_classes)).astype(np.int64)
-    return assemble("digits", raw.data, labels, config, feature_names=tuple(raw.feature_names))
+    return build_dataset("digits", raw.data, labels, config, feature_names=tuple(raw.feature_names))
 
 
 def entry() -> DatasetEntry:

@@ -12,16 +12,14 @@ The folder is built under another name and renamed, so it is there whole or not 
 
 import hashlib
 import json
-import os
-import shutil
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
-from drobench.data.download import DownloadError, State, file_sha256
+from drobench.data.cache import DownloadError, State
+from drobench.files import file_sha256, whole_folder
 from drobench_plugins.datasets.letor_text import FEATURES, LetorTable, read_blocks
 
 _FORMAT = 1
@@ -39,16 +37,10 @@ def store(stream: IO[bytes], name: str, folder: Path, stamp: Mapping[str, Any] |
         folder: Where the binary form goes.
         stamp: Further facts about the source, by which it can be recognised.
     """
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    built = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".building-"))
-    try:
+    # What is mapped by another process stays readable for it, under no name.
+    with whole_folder(folder, replace=True) as built:
         contents = {"format": _FORMAT, "source": name, **(stamp or {}), **_write(stream, name, built)}
         (built / _CONTENTS).write_text(json.dumps(contents, indent=1), encoding="utf-8")
-        # What is mapped by another process stays readable for it, under no name.
-        shutil.rmtree(folder, ignore_errors=True)
-        built.rename(folder)
-    finally:
-        shutil.rmtree(built, ignore_errors=True)
     return int(contents["rows"])
 
 
@@ -57,14 +49,11 @@ def _write(stream: IO[bytes], name: str, folder: Path) -> dict[str, Any]:
     rows = 0
     files = {part: (folder / f"{part}.bin").open("wb") for part in _WIDTHS}
     try:
-        for table in read_blocks(source, name):  # type: ignore[arg-type]
+        for table in read_blocks(source, name):
             rows += len(table.relevance)
             for part, target in files.items():
                 array = getattr(table, part)
                 target.write(np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<")).data)
-        for target in files.values():
-            target.flush()
-            os.fsync(target.fileno())
     finally:
         for target in files.values():
             target.close()

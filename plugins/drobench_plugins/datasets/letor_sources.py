@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO
 
+from drobench.archives import ARCHIVE_ERRORS, UnsafeArchive, members
+from drobench.data.cache import DownloadError
 from drobench.data.dataset import DataError
-from drobench.data.download import ARCHIVE_ERRORS, DownloadError, open_member
+from drobench.data.local_files import open_member
 
 _SPLITS = {"train": "train", "vali": "validation", "valid": "validation", "validation": "validation", "test": "test"}
 _SPLIT_WORD = re.compile(rf"(?<![a-z])({'|'.join(_SPLITS)})(?![a-z])", re.IGNORECASE)
@@ -123,12 +125,14 @@ def _texts(source: Path) -> Iterator[tuple[PurePosixPath, SourceText]]:
         return
     try:
         with zipfile.ZipFile(source) as archive:
-            members = sorted(archive.namelist())
+            names = sorted(member.filename for member in members(archive))
+    except UnsafeArchive as error:
+        raise DownloadError(str(error)) from error
     except ARCHIVE_ERRORS as error:
         raise _unreadable(str(source), error) from error
-    for member in members:
-        if member.lower().endswith(".txt"):
-            yield PurePosixPath(member), SourceText(source, member)
+    for name in names:
+        if name.lower().endswith(".txt"):
+            yield PurePosixPath(name), SourceText(source, name)
 
 
 def _unreadable(name: str, error: Exception) -> DownloadError:

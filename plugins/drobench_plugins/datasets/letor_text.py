@@ -12,7 +12,7 @@ import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,14 @@ _BLOCK = 1 << 25
 # A line of 136 features has about 1,200 bytes. What is far longer has lost its line ends, or is another kind of file.
 _LONGEST_LINE = 1 << 20
 _SPACES = bytes.maketrans(b":", b" ")
+
+
+class Readable(Protocol):
+    """A stream of bytes, as far as a reader of blocks needs one."""
+
+    def read(self, size: int, /) -> bytes:
+        """Return at most `size` bytes; none at the end."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +73,7 @@ def joined(tables: list[LetorTable]) -> LetorTable:
     )
 
 
-def read_blocks(stream: IO[bytes], name: str) -> Iterator[LetorTable]:
+def read_blocks(stream: Readable, name: str) -> Iterator[LetorTable]:
     """Read a stream block by block.
 
     Args:
@@ -90,7 +98,7 @@ def read_blocks(stream: IO[bytes], name: str) -> Iterator[LetorTable]:
         raise DataError(f"Dataset 'mslr': {name} must hold at least one document; found none. Check the file.")
 
 
-def _whole_lines(stream: IO[bytes], name: str) -> Iterator[bytes]:
+def _whole_lines(stream: Readable, name: str) -> Iterator[bytes]:
     """Blocks that end at the end of a line."""
     rest = b""
     while block := stream.read(_BLOCK):

@@ -21,7 +21,8 @@ from drobench.data.dataset import Dataset
 from drobench.errors import SettingError
 from drobench.registry.entries import DatasetEntry
 from drobench_plugins.datasets.letor_text import FEATURES, LetorTable, joined
-from drobench_plugins.datasets.mslr import QUALITY, SPLITS, MslrConfig, mslr_dataset
+from drobench_plugins.datasets.mslr import SPLITS, MslrConfig, mslr_dataset
+from drobench_plugins.datasets.mslr_queries import QUALITY
 from drobench_plugins.datasets.twin_parameters import from_quantiles, read_parameters, row_generator
 
 NAME = "mslr_twin"

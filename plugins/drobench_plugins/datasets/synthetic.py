@@ -19,7 +19,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from drobench.data.dataset import Dataset, DatasetConfig, assemble
+from drobench.data.build import build_dataset
+from drobench.data.dataset import Dataset, DatasetConfig
 from drobench.errors import require_non_negative, require_one_of, require_positive
 from drobench.registry.entries import DatasetEntry
 
@@ -59,7 +60,7 @@ class SyntheticConfig(DatasetConfig):
 def load_synthetic_dataset(config: SyntheticConfig) -> Dataset:
     """Draw the instance that the settings fix; class 1 is y = +1, class 0 is y = -1."""
     features, labels = _draw_instance(config)
-    return assemble("synthetic", features.numpy(), labels.numpy(), config)
+    return build_dataset("synthetic", features.numpy(), labels.numpy(), config)
 
 
 def _draw_instance(config: SyntheticConfig) -> tuple[Tensor, Tensor]:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from drobench.data.dataset import DataError, Dataset, DatasetConfig, assemble
+from drobench.data.build import build_dataset
+from drobench.data.dataset import DataError, Dataset, DatasetConfig
 from drobench.errors import require_one_of
 from drobench.registry.entries import DatasetEntry
 from drobench.registry.hints import did_you_mean
@@ -56,7 +57,7 @@ def load_tabular_dataset(config: TabularConfig) -> Dataset:
     table = _without_missing(table.drop(config.drop), config.label, config.missing)
     labels = _codes(table, config.label, config.path)
     features = _numeric(table.drop(config.label), config.path)
-    return assemble("tabular", features.to_numpy(), labels, config, feature_names=tuple(features.columns))
+    return build_dataset("tabular", features.to_numpy(), labels, config, feature_names=tuple(features.columns))
 
 
 def _codes(table: "pl.DataFrame", label: str, path: str) -> np.ndarray:

@@ -7,8 +7,9 @@ import numpy as np
 import polars as pl
 import pytest
 
+from drobench.data.cache import DownloadError
 from drobench.data.dataset import DataError
-from drobench.data.download import DownloadError, fetch
+from drobench.data.download import fetch
 from drobench_plugins.datasets.communities_columns import COLUMNS, IDENTIFIERS, INCOMPLETE, PREDICTORS, TARGET
 from drobench_plugins.datasets.communities_crime import (
     ATTRIBUTES,

@@ -63,6 +63,7 @@ SETTINGS = (
 )
 
 
+@pytest.mark.convergence
 @pytest.mark.parametrize(
     "words",
     [
@@ -96,6 +97,7 @@ def test_a_run_on_the_table_finds_what_a_run_in_memory_finds(tmp_path, words):
     assert "stay in their file" in record.others["optimum_reason"]
 
 
+@pytest.mark.convergence
 def test_three_classes_are_scored_alike(tmp_path):
     whole, table = converted(tmp_path, classes=3)
     words = ("problem=kl_classification", "dataset.split=[1,0,0]", "budget.passes=null", "budget.steps=5")
@@ -220,6 +222,7 @@ print(json.dumps({"single": growth("large", *single), "double": growth("large")}
 """
 
 
+@pytest.mark.process
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="RssAnon is what Linux reports")
 def test_a_run_never_holds_a_copy_of_the_rows(tmp_path):
     """The table has 112 MB in single precision, and 224 MB in double."""

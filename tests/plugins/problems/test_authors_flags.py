@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from drobench.data.dataset import DatasetConfig, assemble
+from drobench.data.build import build_dataset
+from drobench.data.dataset import DatasetConfig
 from drobench.objective.composite import Composite
 from drobench.objective.forms import Constrained, Constraints, FiniteSum
 from drobench.objective.losses import NoLosses
@@ -135,7 +136,7 @@ def people(rows=160, seed=0):
     groups = generator.choice(3, rows, p=[0.6, 0.25, 0.15])
     labels = (features[:, 0] + 0.4 * groups + generator.standard_normal(rows) > 0.9).astype(int)
     columns = {"groups": groups, "attributes": generator.random((rows, 2))}
-    return assemble("people", features, labels, DatasetConfig(), columns=columns)
+    return build_dataset("people", features, labels, DatasetConfig(), columns=columns)
 
 
 def noisy(**settings):

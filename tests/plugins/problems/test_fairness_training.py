@@ -8,7 +8,8 @@ import torch
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 
-from drobench.data.dataset import DatasetConfig, assemble
+from drobench.data.build import build_dataset
+from drobench.data.dataset import DatasetConfig
 from drobench.objective.composite import Composite
 from drobench.objective.oracles.composite import CompositeOracle
 from drobench.objective.predictor import ModelConfig
@@ -39,7 +40,7 @@ def dataset_of(rows=200, seed=0):
     slopes = np.array([[2.0, 0.0], [0.5, 1.5], [-1.0, 2.0]])[groups]
     labels = ((slopes * features[:, :2]).sum(axis=1) + 0.5 * generator.standard_normal(rows) > 0).astype(int)
     columns = {"groups": groups, "attributes": features[:, 2:] + 0.8 * groups[:, None]}
-    return assemble("groups", features, labels, DatasetConfig(split=[1.0, 0.0, 0.0]), columns=columns)
+    return build_dataset("groups", features, labels, DatasetConfig(split=[1.0, 0.0, 0.0]), columns=columns)
 
 
 def ranking_dataset(queries=30, seed=0):
@@ -53,7 +54,9 @@ def ranking_dataset(queries=30, seed=0):
     features[:, 1] += labels * groups
     rows = np.arange(numbers.size)
     columns = {"groups": groups, "queries": numbers}
-    return assemble("ranking", features, labels, DatasetConfig(), columns=columns, parts=[rows, rows[:0], rows[:0]])
+    return build_dataset(
+        "ranking", features, labels, DatasetConfig(), columns=columns, parts=[rows, rows[:0], rows[:0]]
+    )
 
 
 def noisy(model, **settings):

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from drobench.app.optimum import find_optimum
-from drobench.data.dataset import assemble
+from drobench.data.build import build_dataset
 from drobench.errors import SettingError
 from drobench.objective.forms import FiniteSum
 from drobench.objective.predictor import ModelConfig
@@ -47,7 +47,9 @@ def grouped(catalogue):
     slopes = np.array([[1.0, 0.0, 0.5, 0.0], [0.0, 1.0, 0.5, 0.0], [-1.0, 0.5, 0.0, 1.0]])[groups]
     labels = (2.0 * (features * slopes).sum(axis=1) + generator.normal(size=150) > 0).astype(int)
     config = SyntheticConfig(rows=150, split=[0.6, 0.2, 0.2])
-    return assemble("grouped", features, labels, config, provides=frozenset({"groups"}), columns={"groups": groups})
+    return build_dataset(
+        "grouped", features, labels, config, provides=frozenset({"groups"}), columns={"groups": groups}
+    )
 
 
 def pose(dataset, **settings):

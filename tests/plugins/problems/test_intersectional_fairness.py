@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from drobench.data.dataset import DataError, DatasetConfig, assemble
+from drobench.data.build import build_dataset
+from drobench.data.dataset import DataError, DatasetConfig
 from drobench.errors import SettingError
 from drobench.objective.predictor import ModelConfig
 from drobench_plugins.problems.hinge import HingeLoss
@@ -30,7 +31,7 @@ def dataset_of(parts=None, order=None, **settings):
     features, labels, numbers = raw(**settings)
     if order is not None:
         features, labels, numbers = features[order], labels[order], numbers[order]
-    return assemble("attributes", features, labels, DatasetConfig(), columns={"attributes": numbers}, parts=parts)
+    return build_dataset("attributes", features, labels, DatasetConfig(), columns={"attributes": numbers}, parts=parts)
 
 
 def problem_of(dataset=None, **settings):
@@ -93,7 +94,7 @@ class TestGroups:
         features, labels, _ = raw(rows=10)
         labels[:2] = 0, 1
         rows = np.arange(10)
-        dataset = assemble(
+        dataset = build_dataset(
             "attributes",
             features,
             labels,
@@ -128,7 +129,7 @@ class TestGroups:
     def test_whole_numbers_are_attributes_too(self):
         features, labels, numbers = raw(levels=400)
         whole = np.round(400 * numbers).astype(np.int64)
-        dataset = assemble("attributes", features, labels, DatasetConfig(), columns={"attributes": whole})
+        dataset = build_dataset("attributes", features, labels, DatasetConfig(), columns={"attributes": whole})
         problem = problem_of(dataset, grid=3)
         expected = expected_thresholds(dataset, 3, 0.05)
         assert any(limit != round(limit) for threshold in expected for limit in threshold)

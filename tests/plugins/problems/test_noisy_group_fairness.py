@@ -7,7 +7,8 @@ import pytest
 import torch
 from scipy.stats import chisquare
 
-from drobench.data.dataset import DataError, DatasetConfig, assemble
+from drobench.data.build import build_dataset
+from drobench.data.dataset import DataError, DatasetConfig
 from drobench.errors import SettingError
 from drobench.objective.predictor import ModelConfig
 from drobench_plugins.problems.noisy_group_fairness import (
@@ -35,7 +36,7 @@ def raw(rows=120, seed=0, groups=3):
 
 def dataset_of(rows=120, data_seed=0, seed=0, groups=3, parts=None):
     features, labels, truth = raw(rows, data_seed, groups)
-    return assemble("groups", features, labels, DatasetConfig(seed=seed), columns={"groups": truth}, parts=parts)
+    return build_dataset("groups", features, labels, DatasetConfig(seed=seed), columns={"groups": truth}, parts=parts)
 
 
 def problem_of(dataset=None, model=None, **settings):
@@ -127,7 +128,7 @@ class TestPool:
         labels[truth == 2] = 0
         labels[2] = 1
         rows = np.arange(60)
-        dataset = assemble(
+        dataset = build_dataset(
             "groups",
             features,
             labels,

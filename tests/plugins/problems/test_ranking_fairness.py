@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from drobench.data.dataset import DataError, DatasetConfig, assemble
+from drobench.data.build import build_dataset
+from drobench.data.dataset import DataError, DatasetConfig
 from drobench.errors import SettingError
 from drobench.objective.predictor import ModelConfig
 from drobench_plugins.problems.query_pairs import QueryPairs
@@ -46,7 +47,7 @@ def dataset_of(seed=0, graded=True, **changes):
     rows = np.arange(numbers.size)
     parts = [rows, rows[:0], rows]
     labels = (relevance > 1).astype(int)
-    return assemble("ranking", features, labels, DatasetConfig(), columns=columns, parts=parts)
+    return build_dataset("ranking", features, labels, DatasetConfig(), columns=columns, parts=parts)
 
 
 def problem_of(model=LINEAR, dataset=None, **settings):
@@ -145,7 +146,7 @@ class TestPairs:
         features, relevance, _, numbers = raw()
         labels = (relevance > 1).astype(int)
         rows = np.arange(numbers.size)
-        dataset = assemble(
+        dataset = build_dataset(
             "ranking",
             features,
             labels,

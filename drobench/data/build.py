@@ -1,0 +1,110 @@
+"""How raw arrays become a dataset, in the same way for all: check, split by class, standardize, hash.
+
+The checksum is of the content as it is used, and becomes part of a run's identity.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from drobench.data.dataset import SPLIT_NAMES, Dataset, DatasetConfig, Split
+from drobench.data.raw_table import RawTable, check_table
+from drobench.data.scaling import mean_and_deviation, standardized
+from drobench.data.splitting import RowNumbers, split_rows
+
+
+def build_dataset(
+    name: str,
+    features: NDArray[Any],
+    labels: NDArray[Any],
+    config: DatasetConfig,
+    *,
+    feature_names: Sequence[str] | None = None,
+    provides: frozenset[str] = frozenset(),
+    twin: bool = False,
+    columns: Mapping[str, NDArray[Any]] | None = None,
+    parts: Sequence[RowNumbers] | None = None,
+) -> Dataset:
+    """Turn raw arrays into a dataset: check, split by class, standardize, hash.
+
+    Rows keep their order within a split, so that a split of `[1, 0, 0]` is the data as they came.
+
+    Args:
+        name: The dataset's name in the catalogue; every message begins with it.
+        features: Numbers of shape `(n, d)`.
+        labels: Whole numbers of shape `(n,)`; their sorted distinct values become the classes 0, 1, ...
+        config: Seed, fractions and whether to standardize.
+        feature_names: One name per column; `x1`, `x2`, ... if absent.
+        provides: What the dataset offers besides `labels` and, with two classes, `binary_labels`.
+        twin: Whether this is a synthetic stand-in for real data.
+        columns: Further fields of the splits by name (`groups`, `attributes`, `queries`, `relevance`), one entry or
+            row per sample.
+        parts: Row numbers of the training, validation and test rows, where the data come with a split of their own;
+            an empty one is an absent split. By default the rows are divided as `config.split` says.
+
+    Returns:
+        The dataset in `float64` on the CPU.
+
+    Raises:
+        DataError: The arrays do not describe a classification dataset, or a split comes out unusable.
+    """
+    table = check_table(name, features, labels, feature_names, columns)
+    chosen = split_rows(name, table, config, parts)
+    matrix, mean, scale = _scaled(name, table, chosen[0], config)
+    train, validation, test = (_take(matrix, table, part) for part in chosen)
+    assert train is not None
+    return Dataset(
+        name=name,
+        train=train,
+        validation=validation,
+        test=test,
+        classes=len(table.classes),
+        feature_names=table.feature_names,
+        provides=provides | what_labels_provide(len(table.classes)),
+        sha256=_checksum(train, validation, test),
+        feature_mean=torch.from_numpy(mean),
+        feature_scale=torch.from_numpy(scale),
+        twin=twin,
+        seed=config.seed,
+    )
+
+
+def what_labels_provide(classes: int) -> frozenset[str]:
+    """Return what a problem may ask for where there are so many classes."""
+    return frozenset({"labels", "binary_labels"} if classes == 2 else {"labels"})
+
+
+def _scaled(
+    name: str, table: RawTable, train: RowNumbers, config: DatasetConfig
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Return the features as they are used, what was subtracted from each column, and what it was divided by."""
+    if not config.standardize:
+        columns = table.features.shape[1]
+        return table.features, np.zeros(columns), np.ones(columns)
+    mean, scale = mean_and_deviation(table.features[train])
+    return standardized(name, table, mean, scale), mean, scale
+
+
+def _take(matrix: NDArray[np.float64], table: RawTable, part: RowNumbers) -> Split | None:
+    if len(part) == 0:
+        return None
+    further: dict[str, Any] = {name: torch.from_numpy(column[part]) for name, column in table.further.items()}
+    return Split(features=torch.from_numpy(matrix[part]), labels=torch.from_numpy(table.codes[part]), **further)
+
+
+def _checksum(*splits: Split | None) -> str:
+    digest = hashlib.sha256()
+    for split_name, split in zip(SPLIT_NAMES, splits, strict=True):
+        for tensor_name, tensor in ({} if split is None else split.tensors()).items():
+            array = tensor.numpy()
+            # One byte order, so that the same data have the same checksum on every machine.
+            portable = array.astype(array.dtype.newbyteorder("<"))
+            header = [split_name, tensor_name, list(portable.shape), portable.dtype.str]
+            digest.update(json.dumps(header).encode())
+            digest.update(portable.tobytes())
+    return digest.hexdigest()
