@@ -10,7 +10,7 @@ from rich.table import Table
 
 from drobench.registry import PLUGIN_API, Catalogue, Entry
 from drobench.results.comparison.board import Leaderboard
-from drobench.results.comparison.board import Table as TextTable
+from drobench.results.comparison.tables import Table as TextTable
 from drobench.results.record import FAILURES, Iterate, Record, Status
 from drobench.results.report.formats import TEXT_COLUMNS, reading, sections
 

@@ -7,6 +7,7 @@ from report_samples import make_runs
 
 from drobench.results.comparison.leaderboard import leaderboard
 from drobench.results.comparison.profiles import Profile, Profiles
+from drobench.results.comparison.question import Question
 from drobench.results.comparison.targets import Target
 from drobench.results.record import Status
 from drobench.results.report import figures
@@ -131,7 +132,7 @@ def test_feasible_border_is_the_violation_that_the_target_allows_or_else_the_pro
     records, curves = make_runs(2, 2, constrained=True)
 
     def border(**question):
-        tables = leaderboard(records, curves.__getitem__, **question)
+        tables = leaderboard(records, curves.__getitem__, Question.of(**question))
         return gather(tables, records, curves.__getitem__).boards[0].allowed
 
     assert border() == 0.0

@@ -12,6 +12,7 @@ from report_samples import make_runs
 from result_samples import make_curve, make_record
 
 from drobench.results.comparison.leaderboard import leaderboard
+from drobench.results.comparison.question import Question
 from drobench.results.record import Component, Iterate, Status
 from drobench.results.report.content import gather
 from drobench.results.report.page import report_page
@@ -23,7 +24,8 @@ HOSTILE = "</script><img src=x onerror=alert(1)>'\"&\u2028{{ 7 * 7 }}"
 def page_of(*samples, **question):
     records = [record for found, _ in samples for record in found]
     curves = {run_id: curve for _, found in samples for run_id, curve in found.items()}
-    return report_page(gather(leaderboard(records, curves.__getitem__, **question), records, curves.__getitem__))
+    found = leaderboard(records, curves.__getitem__, Question.of(**question))
+    return report_page(gather(found, records, curves.__getitem__))
 
 
 class Reader(HTMLParser):

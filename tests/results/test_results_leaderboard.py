@@ -7,7 +7,9 @@ from result_samples import make_curve, make_record
 
 from drobench.errors import SettingError
 from drobench.results.comparison.labels import distinguishing_labels
-from drobench.results.comparison.leaderboard import NothingToCompare, Target, leaderboard
+from drobench.results.comparison.leaderboard import NothingToCompare, leaderboard
+from drobench.results.comparison.question import Question
+from drobench.results.comparison.targets import Target
 from drobench.results.record import Iterate, Iterates, Status
 from drobench.results.store import ResultStore
 
@@ -32,7 +34,7 @@ class Runs:
         return record
 
     def compare(self, **settings):
-        return leaderboard(self.records, self.curves.__getitem__, **settings)
+        return leaderboard(self.records, self.curves.__getitem__, Question.of(**settings))
 
     def board(self, **settings):
         (board,) = self.compare(**settings).boards
@@ -640,6 +642,6 @@ def test_a_store_feeds_a_leaderboard(tmp_path, runs):
     for seed in (0, 1):
         record = runs.add("a", seed, [2.0, 1.0 + seed / 4])
         store.write(record, runs.curves[record.run_id], {}, "")
-    (board,) = leaderboard(store.records().records, store.curve, target_gap=0.3).boards
+    (board,) = leaderboard(store.records().records, store.curve, Question.of(target_gap=0.3)).boards
     assert board == runs.board(target_gap=0.3)
     assert board.rows[0].median("passes_to_target") == 1.0

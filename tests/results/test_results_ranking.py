@@ -6,14 +6,14 @@ import pytest
 import scipy.stats
 from result_samples import make_record
 
-from drobench.results.comparison.outcomes import Outcome, Stage, is_feasible, outcome, signed_differences
+from drobench.results.comparison.outcomes import Achievement, Outcome, is_feasible, outcome, signed_differences
 from drobench.results.comparison.paired import signed_rank_p
 from drobench.results.comparison.ranking import FEWEST_PAIRS, places, rank_intervals, shared_ranks
 from drobench.results.record import Iterate, Status
 
 
 def outcomes(amounts):
-    return [[Outcome(Stage.FEASIBLE, float(amount)) for amount in row] for row in amounts]
+    return [[Outcome(Achievement.FEASIBLE, float(amount)) for amount in row] for row in amounts]
 
 
 def test_places_are_ranks_with_ties():
@@ -39,8 +39,8 @@ def test_runs_stand_in_the_order_that_is_documented():
         judged(feasible, cost=1.0, status=Status.DIVERGED),
     ]
     assert all(better < worse for better, worse in itertools.pairwise(ordered))
-    assert judged(Iterate(feasible=True)).stage is Stage.UNSCORED
-    assert judged(Iterate(gap=math.nan, feasible=True)).stage is Stage.UNSCORED
+    assert judged(Iterate(feasible=True)).achievement is Achievement.UNSCORED
+    assert judged(Iterate(gap=math.nan, feasible=True)).achievement is Achievement.UNSCORED
 
 
 def test_a_target_may_allow_more_violation_than_the_problem():
@@ -59,8 +59,16 @@ def test_within_a_stage_the_test_is_the_plain_signed_rank_test():
 
 
 def test_another_stage_weighs_more_than_any_number():
-    better = [Outcome(Stage.REACHED, 100.0), Outcome(Stage.REACHED, 1.0), Outcome(Stage.FEASIBLE, 3.0)]
-    worse = [Outcome(Stage.INFEASIBLE, 0.0), Outcome(Stage.REACHED, 901.0), Outcome(Stage.FEASIBLE, 1.0)]
+    better = [
+        Outcome(Achievement.REACHED, 100.0),
+        Outcome(Achievement.REACHED, 1.0),
+        Outcome(Achievement.FEASIBLE, 3.0),
+    ]
+    worse = [
+        Outcome(Achievement.INFEASIBLE, 0.0),
+        Outcome(Achievement.REACHED, 901.0),
+        Outcome(Achievement.FEASIBLE, 1.0),
+    ]
     stage, cost, measure = signed_differences(better, worse)
     assert stage > cost > -measure > 0
     assert signed_differences(worse, better) == [-stage, -cost, -measure]
@@ -71,8 +79,13 @@ def test_a_test_of_mixed_outcomes_gives_as_few_false_alarms_as_promised():
     generator = numpy.random.default_rng(9)
 
     def draw():
-        stages = generator.choice([Stage.REACHED, Stage.FEASIBLE, Stage.INFEASIBLE, Stage.FAILED], size=10)
-        return [Outcome(Stage(stage), 0.0 if stage == Stage.FAILED else generator.exponential()) for stage in stages]
+        levels = generator.choice(
+            [Achievement.REACHED, Achievement.FEASIBLE, Achievement.INFEASIBLE, Achievement.FAILED], size=10
+        )
+        return [
+            Outcome(Achievement(level), 0.0 if level == Achievement.FAILED else generator.exponential())
+            for level in levels
+        ]
 
     alarms = [signed_rank_p(signed_differences(draw(), draw())) <= 0.05 for _ in range(2000)]
     assert 0.03 <= numpy.mean(alarms) <= 0.06

@@ -7,7 +7,7 @@ import pytest
 import scipy.stats
 
 from drobench.errors import SettingError
-from drobench.results.comparison.board import Summary
+from drobench.results.comparison.rows import Summary
 from drobench.results.comparison.statistics import bootstrap_interval, bootstrap_intervals, median, most_coverage
 
 GENERATOR = numpy.random.default_rng(7)

@@ -5,7 +5,8 @@ import pytest
 from result_samples import make_curve, make_record
 
 from drobench.errors import SettingError
-from drobench.results.comparison.targets import COSTS, DEFAULT_TARGETS, Target, is_met, progress
+from drobench.results.comparison.readings import read_curves
+from drobench.results.comparison.targets import COSTS, DEFAULT_TARGETS, Target, is_met
 from drobench.results.curves import StoredCurves
 from drobench.results.record import Iterate, Status
 from drobench.results.store import ResultStore
@@ -13,7 +14,7 @@ from drobench.results.store import ResultStore
 
 def reached(curve, *targets, optimum=1.0, **settings):
     record = make_record(optimum=optimum, **settings)
-    return progress([record], {record.run_id: curve}.__getitem__, targets)[record.run_id]
+    return read_curves([record], {record.run_id: curve}.__getitem__, targets)[record.run_id]
 
 
 def test_a_target_is_read_as_it_is_written():
@@ -120,12 +121,12 @@ def stored(tmp_path):
 def test_all_curves_at_once_say_the_same_as_one_by_one(stored):
     store, records = stored
     targets = [*DEFAULT_TARGETS, Target.of(gap=0.5, violation=0.5), Target.of(objective=2.0)]
-    at_once = progress(records, StoredCurves(store), targets)
-    assert at_once == progress(records, store.curve, targets)
+    at_once = read_curves(records, StoredCurves(store), targets)
+    assert at_once == read_curves(records, store.curve, targets)
     assert at_once[records[0].run_id].costs[0]["passes"] == 2.0
     assert at_once[records[3].run_id].start_gap == 3.0
     assert at_once[records[6].run_id].costs[0]["passes"] == math.inf
-    assert progress([], StoredCurves(store), targets) == {}
+    assert read_curves([], StoredCurves(store), targets) == {}
 
 
 def test_one_curve_is_still_given_as_the_store_has_it(stored):

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy
 import polars
 
-from drobench.results.comparison.board import Board, Leaderboard, Row
+from drobench.results.comparison.board import Board, Leaderboard
+from drobench.results.comparison.rows import Row
 from drobench.results.fields import storable
 from drobench.results.record import Record, run_id
 from drobench.results.report.bands import SolverCurves, solver_curves

@@ -7,17 +7,11 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from drobench.results.comparison.board import (
-    METRICS,
-    Board,
-    Comparison,
-    Leaderboard,
-    Row,
-    Summary,
-    Table,
-    profiles_table,
-)
+from drobench.results.comparison.board import Board, Leaderboard
+from drobench.results.comparison.metrics import METRICS
 from drobench.results.comparison.profiles import LARGEST_RATIO, Profiles
+from drobench.results.comparison.rows import Comparison, Row, Summary
+from drobench.results.comparison.tables import Table, profiles_table
 from drobench.results.fields import storable
 
 TEXT_COLUMNS = ("solver", "board")

@@ -17,8 +17,9 @@ import jinja2
 import vl_convert
 
 from drobench import __version__
-from drobench.results.comparison.board import Board, profiles_table
+from drobench.results.comparison.board import Board
 from drobench.results.comparison.labels import flattened
+from drobench.results.comparison.tables import profiles_table
 from drobench.results.record import FAILURES, ITERATES, Record, Status
 from drobench.results.report import page_texts as texts
 from drobench.results.report.content import BoardView, Content

@@ -2,7 +2,8 @@
 
 from html import escape
 
-from drobench.results.comparison.board import Leaderboard, Table
+from drobench.results.comparison.board import Leaderboard
+from drobench.results.comparison.tables import Table
 from drobench.results.report.formats import TEXT_COLUMNS, reading, sections
 
 _STYLE = """
