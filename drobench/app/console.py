@@ -66,8 +66,8 @@ def show_record(console: Console, record: Record, *, complete: bool = False) -> 
         console.print(f"route    {escape(', '.join(route))}")
     if record.optimum is not None:
         console.print(f"optimum  {record.optimum.value:.10g} [dim](certified, {escape(record.optimum.method)})[/dim]")
-    elif record.others.get("optimum_reason"):
-        console.print(f"optimum  unknown [dim]({escape(record.others['optimum_reason'])})[/dim]")
+    elif record.optimum_reason:
+        console.print(f"optimum  unknown [dim]({escape(record.optimum_reason)})[/dim]")
     scored = {
         name: iterate
         for name in ("last", "average", "best_feasible")

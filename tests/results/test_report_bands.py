@@ -7,7 +7,7 @@ from result_samples import make_curve, make_record
 
 from drobench.results.record import Status
 from drobench.results.report.bands import band, solver_curves, thinned
-from drobench.results.report.figures import curve_rows, with_band
+from drobench.results.report.convergence_figure import curve_rows, with_band
 from drobench.results.report.series import run_series
 
 INFINITE = float("inf")

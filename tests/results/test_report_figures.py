@@ -10,10 +10,12 @@ from drobench.results.comparison.profiles import Profile, Profiles
 from drobench.results.comparison.question import Question
 from drobench.results.comparison.targets import Target
 from drobench.results.record import Status
-from drobench.results.report import figures
+from drobench.results.report.axes import channel, log_ticks
 from drobench.results.report.content import gather
-from drobench.results.report.figures import PAGE, PAPER, channel, log_ticks
+from drobench.results.report.convergence_figure import convergence
+from drobench.results.report.looks import PAGE, PAPER
 from drobench.results.report.plots import all_figures
+from drobench.results.report.profile_figure import profile_rows
 from drobench.results.report.series import MEASURES, Quantity
 from drobench.results.report.styles import DARK, LIGHT, styles
 from drobench.results.report.tables import compact
@@ -47,7 +49,7 @@ def test_every_figure_fits_the_schema_of_vega_lite(content):
 
 def test_page_and_paper_differ_in_nothing_but_colours_fonts_legend_and_tooltips(content):
     chosen = list(content.styles.values())
-    page, paper = figures.convergence(chosen, PAGE), figures.convergence(chosen, PAPER)
+    page, paper = convergence(chosen, PAGE), convergence(chosen, PAPER)
     assert len(page["layer"]) == len(paper["layer"]) + 1
     for mine, theirs in zip(page["layer"], paper["layer"], strict=False):
         assert mine["mark"] == theirs["mark"]
@@ -88,7 +90,7 @@ def test_log_ticks_are_powers_of_ten_and_few():
 def test_profile_rises_where_a_ratio_is_reached():
     row = Profile("alpha", 0.5, 0.4, 0.6, 0.75, None, (1.0, 2.0, 9.0, float("inf")))
     found = Profiles((row,), "passes", "alpha", ("one", "two"), 4, 0, ())
-    (drawn,) = figures.profile_rows(found)
+    (drawn,) = profile_rows(found)
     # By hand: one of four at 1, two of four from 2 on; 9 lies beyond the edge.
     assert drawn == {"solver": "alpha", "ratio": [1.0, 2.0, 4.0], "share": [0.25, 0.5, 0.5]}
 

@@ -20,7 +20,7 @@ from drobench.results.record import (
     Record,
     Status,
     canonical_json,
-    run_id,
+    content_id,
     short_id,
 )
 
@@ -175,9 +175,9 @@ def test_the_errors_are_for_people_and_survive_pickling():
 def test_the_run_id_does_not_depend_on_the_order_of_keys():
     one = {"seed": 3, "solver": {"name": "alpha", "step": 0.1}}
     other = {"solver": {"step": 0.1, "name": "alpha"}, "seed": 3}
-    assert run_id(one) == run_id(other)
-    assert run_id(one) != run_id({**one, "seed": 4})
-    assert run_id({"step": 0.1}) != run_id({"step": 0.1 + 1e-17 + 2e-17})
+    assert content_id(one) == content_id(other)
+    assert content_id(one) != content_id({**one, "seed": 4})
+    assert content_id({"step": 0.1}) != content_id({"step": 0.1 + 1e-17 + 2e-17})
 
 
 def test_the_run_id_is_the_sha256_of_the_canonical_json():
@@ -185,9 +185,9 @@ def test_the_run_id_is_the_sha256_of_the_canonical_json():
     assert canonical_json({"b": "é", "a": (1, 0.1, None, True)}) == '{"a":[1,0.1,null,true],"b":"\\u00e9"}'
     script = "import hashlib; print(hashlib.sha256(rb'{\"seed\":3}').hexdigest())"
     expected = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert run_id({"seed": 3}) == expected.stdout.strip()
-    assert len(run_id({})) == 64
-    assert short_id(run_id({"seed": 3})) == expected.stdout[:12]
+    assert content_id({"seed": 3}) == expected.stdout.strip()
+    assert len(content_id({})) == 64
+    assert short_id(content_id({"seed": 3})) == expected.stdout[:12]
 
 
 @pytest.mark.parametrize(
