@@ -178,7 +178,8 @@ class Record(Part):
 
         try:
             payload = json.loads(text, parse_constant=refuse)
-        except (json.JSONDecodeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:
+            # Not JSON, nested too deep, or a whole number of more digits than Python converts.
             raise DamagedRecord(file, None, "a complete JSON object", str(error)) from None
         return cls.from_mapping(payload, file)
 

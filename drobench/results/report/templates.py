@@ -11,7 +11,7 @@ def asset(name: str) -> str:
     return (resources.files("drobench.results.report") / "assets" / name).read_text(encoding="utf-8")
 
 
-def rendered(name: str, **values: Any) -> str:
+def rendered(name: str, /, **values: Any) -> str:
     """A template with its values filled in; one that is missing is an error."""
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
     return environment.from_string(asset(name)).render(**values)

@@ -23,6 +23,7 @@ GAPS = "#board-problem_0-on-tiny [data-figure=convergence]"
 DRAWN = 60_000  # milliseconds, on a machine that does much else
 
 pytestmark = [
+    pytest.mark.process,
     pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine"),
     # Two pages draw dozens of figures; on a loaded machine that is not quick.
     pytest.mark.timeout(600),

@@ -1,14 +1,16 @@
+"""When each run reached each target, and what that cost."""
+
 import math
 
 import polars
 import pytest
+from comparison_samples import OPTIMUM
 from result_samples import make_curve, make_record
 
-from drobench.errors import SettingError
 from drobench.results.comparison.readings import read_curves
-from drobench.results.comparison.targets import COSTS, DEFAULT_TARGETS, Target, is_met
+from drobench.results.comparison.targets import COSTS, DEFAULT_TARGETS, Target
 from drobench.results.curves import StoredCurves
-from drobench.results.record import Iterate, Status
+from drobench.results.record import Status
 from drobench.results.store import ResultStore
 
 
@@ -17,27 +19,27 @@ def reached(curve, *targets, optimum=1.0, **settings):
     return read_curves([record], {record.run_id: curve}.__getitem__, targets)[record.run_id]
 
 
-def test_a_target_is_read_as_it_is_written():
-    target = Target.parse("gap=1e-4, violation=0.01")
-    assert target == Target.of(gap=1e-4, violation=0.01)
-    assert (target.gap, target.violation) == (1e-4, 0.01)
-    assert target.label == "relative gap 0.0001, violation 0.01"
-    assert Target.parse("error=0.2").limits == (("train_error", 0.2),)
-    assert Target.parse("test_error=0.2").label == "test error 0.2"
-
-
-@pytest.mark.parametrize("text", ["", "gap", "gap=", "gap=small", "gap=1e-4,violation", "=3"])
-def test_what_is_no_target_is_refused_with_an_example(text):
-    with pytest.raises(SettingError, match=r"gap=1e-4,violation=0\.01|metrics"):
-        Target.parse(text)
-
-
-@pytest.mark.parametrize(("text", "expected"), [("gap=0", "above 0"), ("gap=inf", "finite"), ("speed=3", "violation")])
-def test_impossible_limits_are_refused(text, expected):
-    with pytest.raises(SettingError, match=expected):
-        Target.parse(text)
-    with pytest.raises(SettingError, match="needs a limit"):
-        Target.of()
+@pytest.fixture
+def stored(tmp_path):
+    """Runs whose curves have different columns and types, and some none at all."""
+    store = ResultStore(tmp_path / "a folder [with] odd* signs")
+    curves = [
+        make_curve([3.0, 1.5, 1.0], 1.0),
+        make_curve([3.0, 2.0]).drop("oracle_calls"),
+        make_curve([3.0, 1.0], 1.0, train_max_violation=[0, 1], note=["a", "b"]).select(
+            "gap", polars.all().exclude("gap")
+        ),
+        make_curve([4, 1], 1).cast({"passes": polars.Float32}),
+        polars.DataFrame(),
+        make_curve([3.0], 1.0).clear(),
+        make_curve([3.0, 1.0, 70.0], 1.0),
+    ]
+    records = []
+    for seed, curve in enumerate(curves):
+        status = Status.DIVERGED if seed == len(curves) - 1 else Status.BUDGET_SPENT
+        records.append(make_record(seed=seed, optimum=None if seed == 1 else 1.0, status=status))
+        store.write(records[-1], curve, {}, "")
+    return store, records
 
 
 def test_a_joint_target_needs_all_its_limits_at_the_same_evaluation():
@@ -86,38 +88,6 @@ def test_what_was_used_is_what_stands_at_the_end():
     assert reached(polars.DataFrame(), *DEFAULT_TARGETS).used == {}
 
 
-def test_a_scored_point_meets_a_target_or_not():
-    point = Iterate(gap=0.2, train_max_violation=0.05)
-    assert is_met(Target.of(gap=0.1), point, start_gap=2.0)
-    assert not is_met(Target.of(gap=0.1), point, start_gap=1.0)
-    assert not is_met(Target.of(gap=0.1), point, start_gap=None)
-    assert is_met(Target.of(violation=0.05), point, None)
-    assert not is_met(Target.of(error=0.05), point, None)
-
-
-@pytest.fixture
-def stored(tmp_path):
-    """Runs whose curves have different columns and types, and some none at all."""
-    store = ResultStore(tmp_path / "a folder [with] odd* signs")
-    curves = [
-        make_curve([3.0, 1.5, 1.0], 1.0),
-        make_curve([3.0, 2.0]).drop("oracle_calls"),
-        make_curve([3.0, 1.0], 1.0, train_max_violation=[0, 1], note=["a", "b"]).select(
-            "gap", polars.all().exclude("gap")
-        ),
-        make_curve([4, 1], 1).cast({"passes": polars.Float32}),
-        polars.DataFrame(),
-        make_curve([3.0], 1.0).clear(),
-        make_curve([3.0, 1.0, 70.0], 1.0),
-    ]
-    records = []
-    for seed, curve in enumerate(curves):
-        status = Status.DIVERGED if seed == len(curves) - 1 else Status.BUDGET_SPENT
-        records.append(make_record(seed=seed, optimum=None if seed == 1 else 1.0, status=status))
-        store.write(records[-1], curve, {}, "")
-    return store, records
-
-
 def test_all_curves_at_once_say_the_same_as_one_by_one(stored):
     store, records = stored
     targets = [*DEFAULT_TARGETS, Target.of(gap=0.5, violation=0.5), Target.of(objective=2.0)]
@@ -132,3 +102,44 @@ def test_all_curves_at_once_say_the_same_as_one_by_one(stored):
 def test_one_curve_is_still_given_as_the_store_has_it(stored):
     store, records = stored
     assert StoredCurves(store)(records[2].run_id).equals(store.curve(records[2].run_id))
+
+
+def test_the_target_is_relative_to_the_start(runs):
+    # The same absolute gap of .01 is 10% of the way in one case and .1% in the other.
+    runs.add("near", 0, [1.1, 1.01])
+    runs.add("far", 0, [11.0, 1.01])
+    board = runs.board(target_gap=0.01)
+    reached = {row.solver: row.median("passes_to_target") for row in board.rows}
+    assert reached == {"near": math.inf, "far": 1.0}
+    assert {row.solver: row.median("relative_gap") for row in board.rows} == pytest.approx({"near": 0.1, "far": 0.001})
+
+
+def test_the_target_counts_when_it_is_first_reached(runs):
+    runs.add("zigzag", 0, [2.0, 1.0, 1.9, 1.0])
+    assert runs.board().rows[0].median("passes_to_target") == 1.0
+
+
+def test_infeasible_points_do_not_reach_the_target(runs):
+    # Below the optimum because the constraints are not met: the gap is null there, and so is the hit.
+    curve = make_curve([2.0, 0.9, 1.5, 1.0], gap=[1.0, None, 0.5, 0.0])
+    runs.add("constrained", 0, [2.0, 0.9, 1.5, 1.0], curve=curve)
+    assert runs.board().rows[0].median("passes_to_target") == 3.0
+
+
+@pytest.mark.parametrize(
+    "curve",
+    [
+        polars.DataFrame(),
+        make_curve([2.0, 1.0], OPTIMUM).clear(),
+        make_curve([3.0, 2.0, 1.0], OPTIMUM).filter(polars.col("step") > 0),
+        make_curve([2.0, 1.0], OPTIMUM, objective=[math.nan, 1.0]),
+        make_curve([1.0, 1.0], OPTIMUM),
+    ],
+    ids=["no columns", "no rows", "no start", "start not finite", "start is optimal"],
+)
+def test_without_a_usable_start_there_is_no_relative_gap(runs, curve):
+    runs.add("odd", 0, [2.0, 1.0], curve=curve)
+    board = runs.board()
+    assert board.rows[0].metrics["relative_gap"] is None
+    assert board.rows[0].metrics["passes_to_target"] is None
+    assert any("no target" in note for note in board.notes)
