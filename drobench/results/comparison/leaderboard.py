@@ -20,7 +20,7 @@ __all__ = ["Leaderboard", "NothingToCompare", "leaderboard"]
 
 
 def leaderboard(
-    records: Iterable[Record], curves: Curves | ManyCurves, asked: Question = DEFAULT_QUESTION
+    records: Iterable[Record], curves: Curves | ManyCurves, question: Question = DEFAULT_QUESTION
 ) -> Leaderboard:
     """Compare solvers on every combination of problem, dataset, model and budget, and across all of them.
 
@@ -29,7 +29,7 @@ def leaderboard(
     Args:
         records: The runs; skipped ones are noted, not compared.
         curves: Gives the curve of a run by its id; `StoredCurves` reads thousands of them at once.
-        asked: What counts as solved, what it is counted in, and whatever else can be asked.
+        question: What counts as solved, what it is counted in, and whatever else can be asked.
 
     Raises:
         NothingToCompare: If there are no runs.
@@ -39,20 +39,20 @@ def leaderboard(
     compared = [record for record in records if record.status is not Status.SKIPPED]
     if not compared:
         raise _nothing(records)
-    readings = read_curves(compared, curves, asked.targets)
-    groups = _groups_with_runs(records, asked)
-    found = [score(group, readings, asked) for group in groups]
+    readings = read_curves(compared, curves, question.targets)
+    groups = _groups_with_runs(records, question)
+    found = [score(group, readings, question) for group in groups]
     boards = sorted((board for board, _ in found), key=lambda board: board.title)
-    _check_baseline(asked.baseline, boards)
+    _check_baseline(question.baseline, boards)
     return Leaderboard(
         boards=tuple(boards),
-        iterate=asked.iterate,
-        targets=asked.targets,
-        cost=asked.cost,
-        profiles=profiles(_instances(found, asked), asked.cost, asked.baseline),
-        notes=_hints(grouping.comparable_across(groups), asked.across.names),
-        baseline=asked.baseline,
-        selection=asked.select,
+        iterate=question.iterate,
+        targets=question.targets,
+        cost=question.cost,
+        profiles=profiles(_instances(found, question), question.cost, question.baseline),
+        notes=_hints(grouping.comparable_across(groups), question.across.names),
+        baseline=question.baseline,
+        selection=question.select,
     )
 
 
