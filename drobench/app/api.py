@@ -1,7 +1,7 @@
 """The Python interface: `run`, `leaderboard`, `load_solution`."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,9 +11,8 @@ import numpy as np
 from drobench.app.config import as_override, compose, from_yaml, hydra_ready, register, resolve
 from drobench.errors import DrobenchError
 from drobench.registry import load_catalogue
+from drobench.results.comparison.board import Leaderboard
 from drobench.results.comparison.filters import Filter
-from drobench.results.comparison.leaderboard import Leaderboard
-from drobench.results.comparison.targets import Target
 from drobench.results.record import Record
 from drobench.results.store import ResultStore
 
@@ -44,50 +43,23 @@ def run(*overrides: str, report: Callable[[dict[str, Any]], None] | None = None,
     return run_cell(config, catalogue, report=report)
 
 
-def leaderboard(
-    results: str | Path | None = None,
-    *,
-    target_gap: float | None = None,
-    iterate: str = "last",
-    targets: Sequence[Target] | None = None,
-    cost: str = "passes",
-    by: str | None = None,
-    across: Sequence[str] = (),
-    baseline: str | None = None,
-    select: str | None = None,
-    only: Filter | None = None,
-) -> Leaderboard:
+def leaderboard(results: str | Path | None = None, *, only: Filter | None = None, **settings: Any) -> Leaderboard:
     """Return the leaderboard of the runs in the folder of results.
 
     Args:
         results: The folder; null: the usual one.
-        target_gap: Short for one target, this relative gap.
-        iterate: `last`, `average` or `best_feasible`.
-        targets: What counts as solved, e.g. `[Target.of(gap=1e-4, violation=0.01)]`; the first decides the ranks.
-        cost: What reaching a target is counted in: `passes`, `oracle_calls`, `seconds` or `bytes`.
-        by: What decides between feasible runs that did not reach the target.
-        across: Settings that shall not split a board, such as `dataset.seed`.
-        baseline: The solver to compare all others with; null: the first of each board.
-        select: `validation` keeps one configuration per solver.
         only: Which runs take part, e.g. `Filter(problem=["kl_*"])`; null: all.
+        settings: What is asked of them, by keyword, such as `target_gap=1e-3`, `iterate="average"` or
+            `across=["dataset.seed"]`; `drobench.results.comparison.question.Question` explains all of them.
     """
     from drobench.results.comparison.leaderboard import leaderboard as compare
+    from drobench.results.comparison.question import Question
     from drobench.results.curves import StoredCurves
 
+    asked = Question.of(**settings)
     store = ResultStore(Path(results) if results is not None else default_results())
     records = store.records().records
-    return compare(
-        only.apply(records) if only is not None else records,
-        StoredCurves(store),
-        target_gap=target_gap,
-        iterate=iterate,
-        targets=targets,
-        cost=cost,
-        by=by,
-        across=across,
-        baseline=baseline,
-        select=select,
-    )
+    return compare(only.apply(records) if only is not None else records, StoredCurves(store), asked)
 
 
 @dataclass(frozen=True)

@@ -323,6 +323,7 @@ def _compared(options: argparse.Namespace) -> "tuple[ResultStore, list[Record], 
     """The folder of results, the runs in question and what their comparison says."""
     from drobench.results.comparison.filters import Filter
     from drobench.results.comparison.leaderboard import leaderboard
+    from drobench.results.comparison.question import SETTINGS, Question
     from drobench.results.comparison.targets import Target
     from drobench.results.curves import StoredCurves
     from drobench.results.store import ResultStore
@@ -334,11 +335,8 @@ def _compared(options: argparse.Namespace) -> "tuple[ResultStore, list[Record], 
     for trouble in scan.troubles:
         print(f"drobench: {trouble.message}", file=sys.stderr)
     records = kept.apply(scan.records)
-    found = leaderboard(
-        records, StoredCurves(store), target_gap=options.target_gap, targets=targets,
-        iterate=options.iterate, cost=options.cost, by=options.by, across=options.across, baseline=options.baseline,
-        select=options.select,
-    )  # fmt: skip
+    asked = {name: getattr(options, name) for name in SETTINGS if name != "targets"}
+    found = leaderboard(records, StoredCurves(store), Question.of(targets=targets, **asked))
     return store, records, found
 
 

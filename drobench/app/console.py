@@ -10,7 +10,7 @@ from rich.table import Table
 
 from drobench.registry import PLUGIN_API, Catalogue, Entry
 from drobench.results.comparison.board import Leaderboard
-from drobench.results.comparison.board import Table as TextTable
+from drobench.results.comparison.tables import Table as TextTable
 from drobench.results.record import FAILURES, Iterate, Record, Status
 from drobench.results.report.formats import TEXT_COLUMNS, reading, sections
 
@@ -66,8 +66,8 @@ def show_record(console: Console, record: Record, *, complete: bool = False) -> 
         console.print(f"route    {escape(', '.join(route))}")
     if record.optimum is not None:
         console.print(f"optimum  {record.optimum.value:.10g} [dim](certified, {escape(record.optimum.method)})[/dim]")
-    elif record.others.get("optimum_reason"):
-        console.print(f"optimum  unknown [dim]({escape(record.others['optimum_reason'])})[/dim]")
+    elif record.optimum_reason:
+        console.print(f"optimum  unknown [dim]({escape(record.optimum_reason)})[/dim]")
     scored = {
         name: iterate
         for name in ("last", "average", "best_feasible")

@@ -4,7 +4,7 @@ from typing import Any
 
 from drobench.app.config import PLUGIN_GROUPS, RunConfig, plain
 from drobench.registry import Catalogue
-from drobench.results.record import run_id
+from drobench.results.record import content_id
 
 
 def determinants(config: RunConfig, catalogue: Catalogue, data_sha256: str) -> dict[str, Any]:
@@ -30,4 +30,4 @@ def determinants(config: RunConfig, catalogue: Catalogue, data_sha256: str) -> d
 
 def identify(config: RunConfig, catalogue: Catalogue, data_sha256: str) -> str:
     """Return the run's id."""
-    return run_id(determinants(config, catalogue, data_sha256))
+    return content_id(determinants(config, catalogue, data_sha256))

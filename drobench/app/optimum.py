@@ -20,7 +20,7 @@ from drobench.objective.oracles.build import build_oracle
 from drobench.problem.problem import Problem
 from drobench.reformulation.certificates import lower_bound
 from drobench.registry import Catalogue, Registered, SolverEntry
-from drobench.results.record import Optimum, run_id
+from drobench.results.record import Optimum, content_id
 from drobench.solver.communicator import SingleProcess
 
 RELATIVE_TOLERANCE = 1e-6
@@ -43,7 +43,7 @@ def find_optimum(problem: Problem, instance: dict[str, Any], catalogue: Catalogu
         return Reference(None, "the constraints are scored by rates, of which convex surrogates are only bounds")
     solvers = [found for found in catalogue.solvers.values() if found.entry.exact]
     versions = [[found.distribution, found.version, found.entry.name] for found in solvers]
-    file = cache / f"{run_id({'instance': instance, 'solvers': versions})}.json"
+    file = cache / f"{content_id({'instance': instance, 'solvers': versions})}.json"
     cached = _read(file)
     if cached is not None:
         return Reference(cached)

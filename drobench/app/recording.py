@@ -93,6 +93,7 @@ def finished_record(draft: Draft, assembly: Assembly, module: SolverModule, setu
         module.verdict.reason,
         iterates=Iterates(**iterates),
         optimum=assembly.reference.optimum,
+        optimum_reason=assembly.reference.reason,
         oracle=OracleCounts(
             inner_values=counts["inner_values"],
             inner_jacobians=counts["inner_jacobians"],
@@ -107,7 +108,6 @@ def finished_record(draft: Draft, assembly: Assembly, module: SolverModule, setu
         ),
         others={
             "route": assembly.route.names,
-            "optimum_reason": assembly.reference.reason,
             # Which iterate `last` is: `solver.output=random` makes it a random one.
             "output": getattr(draft.config.solver, "output", "last"),
         },

@@ -22,7 +22,7 @@ from drobench.data.dataset import Dataset
 from drobench.errors import DrobenchError
 from drobench.problem.problem import Problem
 from drobench.registry import Catalogue
-from drobench.results.record import FAILURES, ITERATES, Iterate, Record, Status, run_id
+from drobench.results.record import FAILURES, ITERATES, Iterate, Record, Status, content_id
 from drobench.results.store import ResultStore
 from drobench.training.evaluation import Evaluator
 
@@ -93,7 +93,7 @@ class Verifier:
             group: [getattr(record, group).distribution, getattr(record, group).version]
             for group in ("dataset", "problem", "solver")
         }
-        yield from _compared(record, "run_id", record.run_id, run_id(decided))
+        yield from _compared(record, "run_id", record.run_id, content_id(decided))
 
     def _results(self, record: Record, config: RunConfig, dataset: Dataset) -> Iterator[Mismatch]:
         build = self.catalogue.problem(config.problem.name).entry.factory

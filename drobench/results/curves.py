@@ -1,7 +1,7 @@
 """All curves of a folder of results in one query."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import polars
 
@@ -21,6 +21,7 @@ Curves = Callable[[str], polars.DataFrame]
 """Gives the curve of a run by its id."""
 
 
+@runtime_checkable
 class ManyCurves(Protocol):
     """A source that can read many curves at once."""
 
@@ -86,7 +87,7 @@ def read_many(curves: Curves | ManyCurves, run_ids: Sequence[str], columns: Sequ
     """The named columns of many curves as numbers, in the quickest way the source offers."""
     if not run_ids:
         return polars.DataFrame(schema=_schema(columns))
-    return curves.many(run_ids, columns) if isinstance(curves, StoredCurves) else one_by_one(curves, run_ids, columns)
+    return curves.many(run_ids, columns) if isinstance(curves, ManyCurves) else one_by_one(curves, run_ids, columns)
 
 
 def one_by_one(curves: Curves, run_ids: Sequence[str], columns: Sequence[str]) -> polars.DataFrame:

@@ -7,6 +7,7 @@ fixed ones is kept in `others` and written back where it was found.
 import dataclasses
 import math
 import reprlib
+import sys
 from collections.abc import Mapping
 from enum import StrEnum
 from functools import cache
@@ -165,7 +166,7 @@ def _decode_value(annotation: Any, value: Any, file: str | Path, place: str) -> 
             return kind(value)
     elif kind is float:
         # JSON writers may drop the point of a whole float. A bool is an int to Python, but not a number in a record.
-        if isinstance(value, int | float) and not isinstance(value, bool):
+        if isinstance(value, float) or (type(value) is int and abs(value) <= sys.float_info.max):
             return float(value)
     elif type(value) is kind:
         return value

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NoReturn, Self
 
 from drobench.errors import DrobenchError, SettingError
+from drobench.moved import warn_of_old_name
 from drobench.results.fields import OPTIONAL, DamagedRecord, Part, decode, describe, storable
 from drobench.results.parts import (
     ITERATE_FIELDS,
@@ -48,8 +49,8 @@ __all__ = [
     "Seconds",
     "Status",
     "canonical_json",
+    "content_id",
     "is_run_id",
-    "run_id",
     "short_id",
 ]
 
@@ -102,6 +103,7 @@ class Record(Part):
         reason: Why the run ended as it did; needed when it failed or was skipped.
         started_at: ISO 8601; without an offset it is read as UTC.
         reformulation: Options of the way from the problem to the solver's form. Missing in a file means none.
+        optimum_reason: Why there is no certified optimum, or `None`; also missing in files of runs that ended early.
     """
 
     schema: int = SCHEMA
@@ -119,6 +121,7 @@ class Record(Part):
     reformulation: dict[str, Any] = field(default_factory=dict, metadata=OPTIONAL)
     iterates: Iterates = field(default_factory=Iterates)
     optimum: Optimum | None = None
+    optimum_reason: str | None = field(default=None, metadata=OPTIONAL)
     oracle: OracleCounts = field(default_factory=OracleCounts)
     communication: Communication = field(default_factory=Communication)
     seconds: Seconds = field(default_factory=Seconds)
@@ -175,7 +178,8 @@ class Record(Part):
 
         try:
             payload = json.loads(text, parse_constant=refuse)
-        except (json.JSONDecodeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:
+            # Not JSON, nested too deep, or a whole number of more digits than Python converts.
             raise DamagedRecord(file, None, "a complete JSON object", str(error)) from None
         return cls.from_mapping(payload, file)
 
@@ -190,9 +194,9 @@ def canonical_json(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-def run_id(determinants: Mapping[str, Any]) -> str:
-    """The id of a run: sha256, in hexadecimal, of the canonical JSON of what determines its result."""
-    return hashlib.sha256(canonical_json(dict(determinants)).encode()).hexdigest()
+def content_id(content: Mapping[str, Any]) -> str:
+    """The sha256, in hexadecimal, of the canonical JSON; that of what determines its result is the id of a run."""
+    return hashlib.sha256(canonical_json(dict(content)).encode()).hexdigest()
 
 
 def short_id(run_id: str) -> str:
@@ -238,3 +242,10 @@ def _check_exact(value: Any, place: str) -> None:
 
 def _inexact(place: str, expected: str, found: Any) -> SettingError:
     return SettingError(f"`{place or 'the value'}` must be {expected} to be part of a run id; found {describe(found)}.")
+
+
+def __getattr__(name: str) -> Any:
+    if name == "run_id":
+        warn_of_old_name(f"{__name__}.run_id", f"{__name__}.content_id")
+        return content_id
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

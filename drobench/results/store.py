@@ -5,6 +5,9 @@
 <root>/.locks/           one lock file per run that is being computed
 <root>/.writing/         folders under construction
 <root>/.damaged/         runs that could not be read, set aside with the time
+<root>/.optima/          certified optima, one file per instance of a problem, shared by all runs on it
+<root>/.work/<run_id>/   checkpoints of a run that is being computed, gone when it is finished
+<root>/.logs/            what loggers and the workers of a sweep wrote
 ```
 """
 

@@ -1,9 +1,7 @@
 """The leaderboard of a sweep at Weights & Biases: one run beside those it compares, with tables in an artifact."""
 
-import csv
 import hashlib
-import io
-import math
+import itertools
 import os
 import re
 import shutil
@@ -15,7 +13,7 @@ from typing import Any
 import wandb
 
 from drobench.results.comparison.board import Leaderboard
-from drobench.results.report.formats import format_csv, format_markdown
+from drobench.results.report.formats import csv_columns, csv_rows, format_markdown
 from drobench.training.settings import LoggerConfig
 from drobench.training.wandb_session import start_run, tolerated
 
@@ -32,7 +30,6 @@ def log_leaderboard(leaderboard: Leaderboard, run_ids: Iterable[str], config: Lo
     compared = sorted(run_ids)
     identity = "leaderboard-" + hashlib.sha256(" ".join(compared).encode()).hexdigest()[:20]
     name = "leaderboard" if config.group is None else f"leaderboard-{config.group}"
-    text = format_csv(leaderboard)
     with tolerated("logging the leaderboard"), _artifacts_in(logs / f"{identity}-artifacts"):
         started = start_run(
             config,
@@ -45,9 +42,9 @@ def log_leaderboard(leaderboard: Leaderboard, run_ids: Iterable[str], config: Lo
         # Only these characters may stand in the name of an artifact.
         artifact = wandb.Artifact(re.sub(r"[^\w.-]", "_", name, flags=re.ASCII), type="leaderboard")
         with started as run:
-            run.log({f"leaderboard/{title}": table for title, table in tables_of(text).items()})
+            run.log({f"leaderboard/{title}": table for title, table in tables_of(leaderboard).items()})
             # A table belongs to the one place it is put into, hence new ones.
-            for number, table in enumerate(tables_of(text).values()):
+            for number, table in enumerate(tables_of(leaderboard).values()):
                 artifact.add(table, f"board_{number}")
             with artifact.new_file("leaderboard.md") as file:
                 file.write(format_markdown(leaderboard))
@@ -67,21 +64,18 @@ def _artifacts_in(folder: Path) -> Iterator[None]:
             del os.environ["WANDB_DATA_DIR"]
 
 
-def tables_of(text: str) -> dict[str, wandb.Table]:
-    """Return one table per board of `drobench leaderboard --format csv`, by its title in the first column."""
-    header, *lines = csv.reader(io.StringIO(text))
+def tables_of(leaderboard: Leaderboard) -> dict[str, wandb.Table]:
+    """Return one table per board, by its title; it has the columns of `drobench leaderboard --format csv`."""
     tables = {}
-    for title in dict.fromkeys(line[0] for line in lines):
-        columns = zip(*(line[1:] for line in lines if line[0] == title), strict=True)
-        rows = zip(*(_typed(column) for column in columns), strict=True)
-        tables[title] = wandb.Table(columns=[*header[1:]], data=[list(row) for row in rows])
+    for title, rows in itertools.groupby(csv_rows(leaderboard), key=lambda row: str(row[0])):
+        columns = zip(*(row[1:] for row in rows), strict=True)
+        data = zip(*(_of_one_type(column) for column in columns), strict=True)
+        tables[title] = wandb.Table(columns=[*csv_columns()[1:]], data=[list(row) for row in data])
     return tables
 
 
-def _typed(cells: Sequence[str]) -> list[Any]:
-    """Return a column of numbers where all of it is numbers; nothing for what is missing or was never reached."""
-    try:
-        numbers = [float(cell) if cell else None for cell in cells]
-    except ValueError:
-        return list(cells)
-    return [None if number is None or not math.isfinite(number) else number for number in numbers]
+def _of_one_type(cells: Sequence[Any]) -> list[Any]:
+    """Return a column of texts or of floats, since a table wants one type per column; nothing for a missing number."""
+    if any(isinstance(cell, str) for cell in cells):
+        return ["" if cell is None else cell for cell in cells]
+    return [None if cell is None else float(cell) for cell in cells]

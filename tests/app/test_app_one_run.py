@@ -435,7 +435,7 @@ def test_a_network_runs_on_real_data(configure, catalogue, results):
     record = run_cell(configure(*words, "solver=gcivr", "solver.step_size=0.02", base=()), catalogue)
     assert record.status is Status.BUDGET_SPENT
     assert record.optimum is None
-    assert "not convex" in record.others["optimum_reason"]
+    assert "not convex" in record.optimum_reason
     assert record.iterates.last.gap is None
     assert ResultStore(results).solution(record.run_id)["last"].shape == (30 * 5 + 5 + 5 + 1,)
     curve = ResultStore(results).curve(record.run_id)

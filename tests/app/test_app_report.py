@@ -12,7 +12,7 @@ from drobench.results.record import (
     Iterates,
     Record,
     Status,
-    run_id,
+    content_id,
 )
 from drobench.results.store import ResultStore
 
@@ -25,7 +25,7 @@ def stored(root, solvers=("alpha", "beta"), seeds=2):
     for solver in solvers:
         for seed in range(seeds):
             record = Record(
-                run_id=run_id({"of": [solver, seed]}),
+                run_id=content_id({"of": [solver, seed]}),
                 status=Status.BUDGET_SPENT,
                 seed=seed,
                 started_at="2026-05-01T12:00:00+00:00",

@@ -15,7 +15,7 @@ from drobench.results.record import (
     Record,
     Seconds,
     Status,
-    run_id,
+    content_id,
 )
 
 CONFIG = "solver:\n  name: alpha\nseed: 0\n"
@@ -45,7 +45,7 @@ def make_record(
     budget = {"passes": 10} if budget is None else budget
     determinants = [solver, seed, repr(config), problem, dataset, sha256, budget, status, repr(sorted(fields.items()))]
     return Record(
-        run_id=run_id({"of": determinants}),
+        run_id=content_id({"of": determinants}),
         status=status,
         seed=seed,
         started_at=started_at,

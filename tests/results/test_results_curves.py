@@ -4,7 +4,7 @@ import pytest
 from result_samples import CONFIG, SOLUTION, make_curve, make_record
 
 from drobench.errors import DrobenchError
-from drobench.results.curves import StoredCurves, one_by_one
+from drobench.results.curves import RUN, ManyCurves, StoredCurves, one_by_one, read_many
 from drobench.results.record import Iterate
 from drobench.results.store import ResultStore
 
@@ -48,3 +48,32 @@ def test_a_damaged_curve_is_set_aside_and_the_others_stay(store):
     assert run_ids(store) == others
     assert len(list((store.root / ".damaged").iterdir())) == 1
     assert StoredCurves(store).many(others, COLUMNS).height == 6
+
+
+class Remembered:
+    """A source of one's own that can read many curves at once, and says how often it was asked."""
+
+    def __init__(self, frame):
+        self.frame, self.asked = frame, []
+
+    def __call__(self, run_id):
+        raise AssertionError(f"{run_id} should be read together with the others")
+
+    def many(self, run_ids, columns):
+        self.asked.append((tuple(run_ids), tuple(columns)))
+        return self.frame
+
+
+def test_any_source_that_reads_many_at_once_is_asked_once(store):
+    together = StoredCurves(store).many(run_ids(store), COLUMNS)
+    source = Remembered(together)
+    assert isinstance(source, ManyCurves)
+    assert read_many(source, run_ids(store), COLUMNS) is together
+    assert source.asked == [(tuple(run_ids(store)), COLUMNS)]
+
+
+def test_a_plain_function_is_asked_for_one_after_the_other(store):
+    assert not isinstance(store.curve, ManyCurves)
+    found = read_many(store.curve, run_ids(store), COLUMNS)
+    assert found[RUN].unique(maintain_order=True).to_list() == run_ids(store)
+    assert read_many(store.curve, [], COLUMNS).columns == [*COLUMNS, RUN]

@@ -1,4 +1,5 @@
 import dataclasses
+import hashlib
 import json
 import math
 import pickle
@@ -20,7 +21,7 @@ from drobench.results.record import (
     Record,
     Status,
     canonical_json,
-    run_id,
+    content_id,
     short_id,
 )
 
@@ -172,22 +173,21 @@ def test_the_errors_are_for_people_and_survive_pickling():
         assert str(pickle.loads(pickle.dumps(error))) == str(error)
 
 
-def test_the_run_id_does_not_depend_on_the_order_of_keys():
+def test_the_content_id_does_not_depend_on_the_order_of_keys():
     one = {"seed": 3, "solver": {"name": "alpha", "step": 0.1}}
     other = {"solver": {"step": 0.1, "name": "alpha"}, "seed": 3}
-    assert run_id(one) == run_id(other)
-    assert run_id(one) != run_id({**one, "seed": 4})
-    assert run_id({"step": 0.1}) != run_id({"step": 0.1 + 1e-17 + 2e-17})
+    assert content_id(one) == content_id(other)
+    assert content_id(one) != content_id({**one, "seed": 4})
+    assert content_id({"step": 0.1}) != content_id({"step": 0.1 + 1e-17 + 2e-17})
 
 
-def test_the_run_id_is_the_sha256_of_the_canonical_json():
+def test_the_content_id_is_the_sha256_of_the_canonical_json():
     # printf '{"a":[1,0.1,null,true],"b":"\u00e9"}' | sha256sum, with the escape left as it stands
     assert canonical_json({"b": "é", "a": (1, 0.1, None, True)}) == '{"a":[1,0.1,null,true],"b":"\\u00e9"}'
-    script = "import hashlib; print(hashlib.sha256(rb'{\"seed\":3}').hexdigest())"
-    expected = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert run_id({"seed": 3}) == expected.stdout.strip()
-    assert len(run_id({})) == 64
-    assert short_id(run_id({"seed": 3})) == expected.stdout[:12]
+    expected = hashlib.sha256(b'{"seed":3}').hexdigest()
+    assert content_id({"seed": 3}) == expected
+    assert len(content_id({})) == 64
+    assert short_id(content_id({"seed": 3})) == expected[:12]
 
 
 @pytest.mark.parametrize(
@@ -204,6 +204,7 @@ def test_the_started_time_without_an_offset_is_utc():
     assert naive.started == aware.started
 
 
+@pytest.mark.process
 def test_reading_a_record_loads_neither_torch_nor_polars():
     script = "import sys, drobench.results.record; print([m for m in ('torch', 'polars', 'scipy') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
@@ -217,3 +218,25 @@ def test_the_iterates_are_kept_apart():
     again = Record.from_json(record.to_json())
     assert (again.iterates.last.gap, again.iterates.average.gap) == (1.0, 2.0)
     assert again.iterates.best_feasible is None
+
+
+def test_the_old_name_of_the_content_id_works_and_says_so():
+    from drobench.results import record
+
+    with pytest.warns(DeprecationWarning, match=r"record\.run_id is now drobench\.results\.record\.content_id"):
+        assert record.run_id is content_id
+    with pytest.raises(AttributeError, match="no attribute 'id_of_run'"):
+        _ = record.id_of_run
+
+
+def test_the_reason_why_there_is_no_optimum_is_a_field_that_older_files_lack():
+    payload = make_record().to_mapping()
+    assert payload["optimum_reason"] is None
+    del payload["optimum_reason"]
+    assert Record.from_mapping(payload).optimum_reason is None
+    payload["optimum_reason"] = "the problem is not convex"
+    record = Record.from_mapping(payload)
+    assert (record.optimum_reason, record.others) == ("the problem is not convex", {})
+    payload["optimum_reason"] = 3
+    with pytest.raises(DamagedRecord, match="optimum_reason"):
+        Record.from_mapping(payload)

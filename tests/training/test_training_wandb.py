@@ -18,6 +18,10 @@ from drobench.app.config import compose, data_dir, hydra_ready, register, resolv
 from drobench.app.one_run import run_cell
 from drobench.app.sweep import load_sweep, plan
 from drobench.registry import load_catalogue
+from drobench.results.comparison.board import Board, Leaderboard
+from drobench.results.comparison.metrics import METRICS
+from drobench.results.comparison.rows import Comparison, Reached, Row, Summary
+from drobench.results.comparison.targets import Target
 from drobench.results.record import Status
 from drobench.results.store import ResultStore
 from drobench.training import budget, wandb_session
@@ -393,11 +397,31 @@ def test_a_sweep_is_a_group_with_its_leaderboard_as_an_artifact(tmp_path, monkey
 
 
 def test_a_board_becomes_a_table_of_numbers_with_gaps_where_there_are_none():
-    text = "board,solver,gap,seconds,rank\nKL,gcivr,0.5,inf,1\nKL,scgd,,2.5,2\nother,scgd,1,1,1\n"
-    first, second = tables_of(text).values()
-    assert first.columns == ["solver", "gap", "seconds", "rank"]
-    assert first.data == [["gcivr", 0.5, None, 1.0], ["scgd", None, 2.5, 2.0]]
-    assert second.data == [["scgd", 1.0, 1.0, 1.0]]
+    first, second = tables_of(two_boards()).values()
+    assert "board" not in first.columns
+    shown = [first.columns.index(name) for name in ("solver", "gap", "rank", "rank_low", "compared_with")]
+    assert [[row[place] for place in shown] for row in first.data] == [
+        ["gcivr", 0.5, 1.0, None, ""],
+        ["scgd", None, 2.0, None, "gcivr"],
+    ]
+    assert [row[second.columns.index("solver")] for row in second.data] == ["scgd"]
+
+
+def two_boards():
+    """Three rows; one has a gap, one is compared with another, and none has a rank interval."""
+
+    def row(rank, solver, gap, comparison=None):
+        metrics = dict.fromkeys(METRICS) | {"gap": gap and Summary(gap, gap, gap)}
+        reached = (Reached(Target.of(gap=1e-4), 0.0, {}),)
+        return Row(rank, solver, solver, {}, (0,), ("a",), 0, 1.0, metrics, reached=reached, comparison=comparison)
+
+    def board(title, *rows):
+        part = {"name": title, "config": {}}
+        return Board(title, part, part, {}, {}, rows, "gap", (), reference="gcivr")
+
+    against = Comparison("gcivr", "scgd", 1, 1, 0, 1.0, 1.0, False, "gap", None, None)
+    boards = board("KL", row(1, "gcivr", 0.5), row(2, "scgd", None, against)), board("other", row(1, "scgd", 1.0))
+    return Leaderboard(boards, "last", (Target.of(gap=1e-4),))
 
 
 def sweep_files():

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from drobench.results.comparison.board import Comparison, Summary
-from drobench.results.comparison.outcomes import Outcome, Stage, signed_differences
+from drobench.results.comparison.outcomes import Achievement, Outcome, signed_differences
 from drobench.results.comparison.paired import ALPHA, detectable_difference, holm, signed_rank_p
+from drobench.results.comparison.rows import Comparison, Summary
 from drobench.results.record import FAILURES, Iterate, Record
 
 _VIOLATION = "train_max_violation"
@@ -26,7 +26,7 @@ class PairedRun:
     @property
     def cost(self) -> float:
         """What reaching the target cost, infinite if the run did not."""
-        return self.outcome.amount if self.outcome.stage is Stage.REACHED else math.inf
+        return self.outcome.amount if self.outcome.achievement is Achievement.REACHED else math.inf
 
     def value(self, metric: str) -> float | None:
         """A metric of its iterate, infinite if the run failed."""
@@ -84,7 +84,7 @@ def _effects(
 ) -> tuple[str, list[float]]:
     """What decided between the two on most pairs, and by how much on each."""
     pairs = list(zip(better, worse, strict=True))
-    kinds = Counter(_decided_by(one.outcome.stage, two.outcome.stage, measure, cost) for one, two in pairs)
+    kinds = Counter(_decided_by(one.outcome.achievement, two.outcome.achievement, measure, cost) for one, two in pairs)
     quantity = max((cost, measure, _VIOLATION), key=lambda name: kinds[name])
     if quantity == cost:
         return cost, [_ratio(one.cost, two.cost) for one, two in pairs if _differ(one.cost, two.cost)]
@@ -92,10 +92,10 @@ def _effects(
     return quantity, [two - one for one, two in values if one is not None and two is not None and _differ(one, two)]
 
 
-def _decided_by(one: Stage, two: Stage, measure: str, cost: str) -> str:
-    if one == two == Stage.REACHED:
+def _decided_by(one: Achievement, two: Achievement, measure: str, cost: str) -> str:
+    if one == two == Achievement.REACHED:
         return cost
-    return _VIOLATION if Stage.INFEASIBLE in (one, two) and Stage.FAILED not in (one, two) else measure
+    return _VIOLATION if Achievement.INFEASIBLE in (one, two) and Achievement.FAILED not in (one, two) else measure
 
 
 def _differ(one: float, two: float) -> bool:

@@ -29,33 +29,31 @@ class Across:
     """Settings that do not split a board.
 
     Attributes:
-        seeds: Those that are paired, e.g. `dataset.seed`.
-        choices: Those that count as the solver's, e.g. `problem.surrogate`.
+        names: All of them, by dotted name.
+
+    Raises:
+        SettingError: If a name is neither a seed nor a setting of the problem or the model.
     """
 
-    seeds: tuple[str, ...] = ()
-    choices: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
 
-    @classmethod
-    def of(cls, names: Sequence[str]) -> "Across":
-        """Sort the names.
-
-        Raises:
-            SettingError: If a name is neither a seed nor a setting of the problem or the model.
-        """
-        for name in names:
+    def __post_init__(self) -> None:
+        for name in self.names:
             if not name.endswith(_SEED) and not name.startswith(_ROOMS):
                 raise SettingError(
                     f"Runs can be compared across seeds (dataset.seed) and settings of the problem or model, such as "
                     f"problem.surrogate; found {name!r}, which makes another task of it."
                 )
-        seeds = tuple(name for name in names if name.endswith(_SEED))
-        return cls(seeds, tuple(name for name in names if name not in seeds))
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """All of them."""
-        return (*self.seeds, *self.choices)
+    def seeds(self) -> tuple[str, ...]:
+        """Those that are paired, e.g. `dataset.seed`."""
+        return tuple(name for name in self.names if name.endswith(_SEED))
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """Those that count as the solver's, e.g. `problem.surrogate`."""
+        return tuple(name for name in self.names if not name.endswith(_SEED))
 
     @property
     def joins_data(self) -> bool:

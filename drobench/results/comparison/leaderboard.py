@@ -1,41 +1,26 @@
 """Which solver did best on each problem and dataset, by how much, and whether the difference is real."""
 
-import math
 from collections.abc import Iterable, Sequence
 
 from drobench.errors import SettingError
 from drobench.results.comparison import grouping, notes
-from drobench.results.comparison.board import QUALITIES, Board, Comparison, Leaderboard, Row, Summary, Table
+from drobench.results.comparison.board import Board, Leaderboard
+from drobench.results.comparison.contenders import Contender
 from drobench.results.comparison.filters import NothingToCompare
-from drobench.results.comparison.grouping import Across
+from drobench.results.comparison.grouping import Group
 from drobench.results.comparison.labels import distinguishing_labels
 from drobench.results.comparison.profiles import Instance, profiles
-from drobench.results.comparison.scoring import Contender, Question, score
-from drobench.results.comparison.targets import COSTS, DEFAULT_TARGETS, Target, progress
-from drobench.results.comparison.tuning import SELECTIONS
+from drobench.results.comparison.question import DEFAULT_QUESTION, Question
+from drobench.results.comparison.readings import read_curves
+from drobench.results.comparison.scoring import score
 from drobench.results.curves import Curves, ManyCurves
-from drobench.results.record import ITERATES, Record, Status
+from drobench.results.record import Record, Status
 
-__all__ = ["Board", "Comparison", "Leaderboard", "NothingToCompare", "Row", "Summary", "Table", "Target", "leaderboard"]
-
-MEASURES = tuple(
-    name for name in QUALITIES if name not in ("relative_gap", "train_max_violation", "test_max_violation")
-)
-"""What may decide between feasible runs that did not reach the target."""
+__all__ = ["Leaderboard", "NothingToCompare", "leaderboard"]
 
 
 def leaderboard(
-    records: Iterable[Record],
-    curves: Curves | ManyCurves,
-    *,
-    target_gap: float | None = None,
-    iterate: str = "last",
-    targets: Sequence[Target] | None = None,
-    cost: str = "passes",
-    by: str | None = None,
-    across: Sequence[str] = (),
-    baseline: str | None = None,
-    select: str | None = None,
+    records: Iterable[Record], curves: Curves | ManyCurves, question: Question = DEFAULT_QUESTION
 ) -> Leaderboard:
     """Compare solvers on every combination of problem, dataset, model and budget, and across all of them.
 
@@ -44,70 +29,40 @@ def leaderboard(
     Args:
         records: The runs; skipped ones are noted, not compared.
         curves: Gives the curve of a run by its id; `StoredCurves` reads thousands of them at once.
-        target_gap: Short for one target, this relative gap.
-        iterate: `last`, `average` or `best_feasible`.
-        targets: What counts as solved; the first decides the ranks. The default is a relative gap of 1e-4, beside 1e-2
-            and 1e-6.
-        cost: What reaching a target is counted in: `passes`, `oracle_calls`, `seconds` or `bytes`.
-        by: What decides between feasible runs that did not reach the target. The default is the gap; without a
-            certified optimum the training error where there are constraints, else the objective.
-        across: Settings that shall not split a board, such as `dataset.seed` and `problem.surrogate`.
-        baseline: Name or label of a solver to compare all others with; the default is the first of each board.
-        select: `validation` keeps one configuration per solver, chosen on validation data.
+        question: What counts as solved, what it is counted in, and whatever else can be asked.
 
     Raises:
         NothingToCompare: If there are no runs.
-        SettingError: If a setting is impossible.
+        SettingError: If the baseline is not among the solvers, or is several of them.
     """
-    asked = _question(target_gap, targets, iterate, cost, by, across, baseline, select)
     records = list(records)
     compared = [record for record in records if record.status is not Status.SKIPPED]
     if not compared:
         raise _nothing(records)
-    way = progress(compared, curves, asked.targets)
-    groups = [
+    readings = read_curves(compared, curves, question.targets)
+    groups = _groups_with_runs(records, question)
+    found = [score(group, readings, question) for group in groups]
+    boards = sorted((board for board, _ in found), key=lambda board: board.title)
+    _check_baseline(question.baseline, boards)
+    return Leaderboard(
+        boards=tuple(boards),
+        iterate=question.iterate,
+        targets=question.targets,
+        cost=question.cost,
+        profiles=profiles(_instances(found, question), question.cost, question.baseline),
+        notes=_hints(grouping.comparable_across(groups), question.across.names),
+        baseline=question.baseline,
+        selection=question.select,
+    )
+
+
+def _groups_with_runs(records: Sequence[Record], asked: Question) -> list[Group]:
+    """The runs of each board, without boards on which every run was skipped."""
+    return [
         group
         for group in grouping.boards(records, asked.across)
         if any(record.status is not Status.SKIPPED for record in group.records)
     ]
-    found = [score(group, way, asked) for group in groups]
-    _check_baseline(baseline, [board for board, _ in found])
-    return Leaderboard(
-        boards=tuple(sorted((board for board, _ in found), key=lambda board: board.title)),
-        iterate=iterate,
-        targets=asked.targets,
-        cost=cost,
-        profiles=profiles(_instances(found, asked), cost, baseline),
-        notes=_hints(grouping.comparable_across(groups), across),
-        baseline=baseline,
-        selection=select,
-    )
-
-
-def _question(
-    target_gap: float | None,
-    targets: Sequence[Target] | None,
-    iterate: str,
-    cost: str,
-    by: str | None,
-    across: Sequence[str],
-    baseline: str | None,
-    select: str | None,
-) -> Question:
-    for name, value, choices in (
-        ("iterate", iterate, ITERATES),
-        ("cost", cost, tuple(COSTS)),
-        ("by", by, (None, *MEASURES)),
-        ("select", select, (None, *SELECTIONS)),
-    ):
-        if value not in choices:
-            known = ", ".join(choice for choice in choices if choice is not None)
-            raise SettingError(f"`{name}` must be one of {known}; found {value!r}.")
-    if target_gap is not None:
-        if not (math.isfinite(target_gap) and target_gap > 0):
-            raise SettingError(f"`target_gap` must be a finite number above 0; found {target_gap!r}.")
-        targets = [Target.of(gap=target_gap), *(targets or ())]
-    return Question(tuple(targets or DEFAULT_TARGETS), iterate, cost, by, Across.of(across), baseline, select)
 
 
 def _nothing(records: Sequence[Record]) -> NothingToCompare:

@@ -4,12 +4,12 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from drobench.results.comparison.board import Comparison
 from drobench.results.comparison.grouping import Across, Pair
 from drobench.results.comparison.labels import content_key
 from drobench.results.comparison.paired import ALPHA, least_p, pairs_needed
+from drobench.results.comparison.readings import CurveReading
+from drobench.results.comparison.rows import Comparison
 from drobench.results.comparison.statistics import CONFIDENCE, most_coverage
-from drobench.results.comparison.targets import Progress
 from drobench.results.record import FAILURES, Record, Status
 
 Runs = Mapping[str, Sequence[Record]]
@@ -88,11 +88,11 @@ def detectable_note(comparisons: Sequence[Comparison]) -> str | None:
     return f"{known[0].pairs} pairs with this spread would show a difference of {', or of '.join(kinds)} 8 times in 10."
 
 
-def budget_notes(compared: Runs, way: Mapping[str, Progress]) -> list[str]:
+def budget_notes(compared: Runs, readings: Mapping[str, CurveReading]) -> list[str]:
     """Name solvers whose runs spent more than the budget, or stopped before it without having converged."""
     notes = []
     for label, runs in compared.items():
-        spent = [_spent(record, way[record.run_id]) for record in runs]
+        spent = [_spent(record, readings[record.run_id]) for record in runs]
         above = [share for share in spent if share is not None and share > _MARGIN]
         if above:
             notes.append(f"{label}: {len(above)} of {len(runs)} runs spent up to {max(above):.2g} times the budget.")
@@ -178,10 +178,10 @@ def baseline_note(baseline: str | None, found: str | None) -> str | None:
     return f"The baseline {baseline} was not run here; the others are compared with the first."
 
 
-def _spent(record: Record, way: Progress) -> float | None:
+def _spent(record: Record, reading: CurveReading) -> float | None:
     """The largest share of any limit that a run has used up."""
     limits = {name: limit for name, limit in record.budget.items() if isinstance(limit, int | float) and limit > 0}
-    shares = [way.used[name] / limit for name, limit in limits.items() if name in way.used]
+    shares = [reading.used[name] / limit for name, limit in limits.items() if name in reading.used]
     return max(shares, default=None)
 
 

@@ -19,10 +19,10 @@ from drobench.results.record import FAILURES, Iterate, Record
 
 Array = numpy.ndarray[Any, numpy.dtype[Any]]
 _TIED = -10.0
-_OTHER_STAGE = 10.0
+_OTHER_ACHIEVEMENT = 10.0
 
 
-class Stage(IntEnum):
+class Achievement(IntEnum):
     """How far a run came; less is better."""
 
     REACHED = 0
@@ -36,7 +36,7 @@ class Stage(IntEnum):
 class Outcome:
     """What decides about one run: how far it came, and how well it did among those that came as far; less is better."""
 
-    stage: Stage
+    achievement: Achievement
     amount: float = 0.0
 
 
@@ -51,16 +51,20 @@ def outcome(record: Record, point: Iterate | None, cost: float, measure: str, al
         allowed: The violation up to which an iterate counts as feasible; `None` leaves it to the problem's tolerance.
     """
     if record.status in FAILURES:
-        return Outcome(Stage.FAILED)
+        return Outcome(Achievement.FAILED)
     if math.isfinite(cost):
-        return Outcome(Stage.REACHED, cost)
+        return Outcome(Achievement.REACHED, cost)
     if point is None:
-        return Outcome(Stage.UNSCORED)
+        return Outcome(Achievement.UNSCORED)
     if is_feasible(point, allowed):
         value: float | None = getattr(point, measure)
-        return Outcome(Stage.UNSCORED) if value is None or not math.isfinite(value) else Outcome(Stage.FEASIBLE, value)
+        return (
+            Outcome(Achievement.UNSCORED)
+            if value is None or not math.isfinite(value)
+            else Outcome(Achievement.FEASIBLE, value)
+        )
     violation = point.train_max_violation
-    return Outcome(Stage.INFEASIBLE, 0.0 if violation is None or not math.isfinite(violation) else violation)
+    return Outcome(Achievement.INFEASIBLE, 0.0 if violation is None or not math.isfinite(violation) else violation)
 
 
 def is_feasible(point: Iterate | None, allowed: float | None) -> bool:
@@ -75,17 +79,17 @@ def is_feasible(point: Iterate | None, allowed: float | None) -> bool:
 def signed_differences(first: Sequence[Outcome], second: Sequence[Outcome]) -> list[float]:
     """One number per pair for a signed-rank test: positive where the first is better.
 
-    Numbers of different kinds cannot be subtracted, but their differences can be ordered: another stage weighs more
-    than any difference within one, costs more than measures, measures more than violations. The test needs only signs
-    and such an order. If the two solvers were alike, either sign would be as likely whatever the order, so its p-value
-    is right.
+    Numbers of different kinds cannot be subtracted, but their differences can be ordered: to come further weighs more
+    than any difference among those that came as far, costs more than measures, measures more than violations. The test
+    needs only signs and such an order. If the two solvers were alike, either sign would be as likely whatever the
+    order, so its p-value is right.
     """
-    stages, others = (numpy.array([run.stage for run in runs], dtype=float) for runs in (first, second))
-    apart = others - stages
+    levels, others = (numpy.array([run.achievement for run in runs], dtype=float) for runs in (first, second))
+    apart = others - levels
     ahead = numpy.array([run.amount for run in second]) - numpy.array([run.amount for run in first])
-    within = numpy.where(ahead == 0, _TIED, -stages)
+    within = numpy.where(ahead == 0, _TIED, -levels)
     # Complex numbers are sorted by their real part, then by the imaginary one: exactly the order wanted.
-    sizes = numpy.where(apart == 0, within + 1j * numpy.abs(ahead), _OTHER_STAGE + numpy.abs(apart))
+    sizes = numpy.where(apart == 0, within + 1j * numpy.abs(ahead), _OTHER_ACHIEVEMENT + numpy.abs(apart))
     _, ordinals = numpy.unique(sizes, return_inverse=True)
     differences: list[float] = (numpy.sign(numpy.where(apart == 0, ahead, apart)) * (ordinals + 1)).tolist()
     return differences

@@ -5,12 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from drobench.results.comparison.outcomes import is_feasible
+from drobench.results.comparison.readings import CurveReading
 from drobench.results.comparison.statistics import median
-from drobench.results.comparison.targets import Progress
 from drobench.results.record import FAILURES, Iterate, Record
-
-SELECTIONS = ("validation",)
-"""How a configuration may be chosen."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +28,7 @@ class Tuning:
 
 
 def selected(
-    tried: Mapping[str, Sequence[Record]], way: Mapping[str, Progress], iterate: str, allowed: float | None
+    tried: Mapping[str, Sequence[Record]], readings: Mapping[str, CurveReading], iterate: str, allowed: float | None
 ) -> dict[str, Tuning]:
     """The label of the chosen configuration of each solver, with the cost of the choice.
 
@@ -41,7 +38,7 @@ def selected(
 
     Args:
         tried: The runs of each configuration on one board, by label.
-        way: What is known from the curves, by run id.
+        readings: What is known from the curves, by run id.
         iterate: Which iterate is compared.
         allowed: The violation up to which an iterate counts as feasible; `None` leaves it to the problem.
     """
@@ -51,7 +48,7 @@ def selected(
     chosen = {}
     for labels in solvers.values():
         best = min(labels, key=lambda label: (*_demerit(tried[label], iterate, allowed), label))
-        chosen[best] = _cost([tried[label] for label in labels], way)
+        chosen[best] = _cost([tried[label] for label in labels], readings)
     return chosen
 
 
@@ -77,11 +74,11 @@ def _median_error(values: Sequence[float | None]) -> float:
     return median([float("inf") if value is None else value for value in values]) if values else float("inf")
 
 
-def _cost(configurations: Sequence[Sequence[Record]], way: Mapping[str, Progress]) -> Tuning:
+def _cost(configurations: Sequence[Sequence[Record]], readings: Mapping[str, CurveReading]) -> Tuning:
     runs = [record for configuration in configurations for record in configuration]
     return Tuning(
         configurations=len(configurations),
         runs=len(runs),
-        oracle_calls=sum(way[record.run_id].used.get("oracle_calls", 0.0) for record in runs),
+        oracle_calls=sum(readings[record.run_id].used.get("oracle_calls", 0.0) for record in runs),
         seconds=sum(record.seconds.solver or 0.0 for record in runs),
     )

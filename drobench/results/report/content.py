@@ -8,11 +8,13 @@ from dataclasses import dataclass
 import numpy
 import polars
 
-from drobench.results.comparison.board import Board, Leaderboard, Row
+from drobench.results.comparison.board import Board, Leaderboard
+from drobench.results.comparison.rows import Row
 from drobench.results.fields import storable
-from drobench.results.record import Record, run_id
+from drobench.results.record import Record, content_id
+from drobench.results.report.axes import channel
 from drobench.results.report.bands import SolverCurves, solver_curves
-from drobench.results.report.figures import Spec, channel
+from drobench.results.report.looks import Spec
 from drobench.results.report.rates import Rate, measured_rate, resolution
 from drobench.results.report.series import COSTS, MEASURES, Array, Quantity, RunSeries, run_series
 from drobench.results.report.styles import Style, styles
@@ -196,4 +198,4 @@ def _plain_name(text: str) -> str:
 
 
 def _digest(board: Board) -> str:
-    return run_id({"of": storable([board.problem, board.dataset, board.model, board.budget])})[:8]
+    return content_id({"of": storable([board.problem, board.dataset, board.model, board.budget])})[:8]

@@ -1,4 +1,4 @@
-"""A leaderboard as text: for people (plain, Markdown) and for programs (CSV, JSON)."""
+"""A leaderboard as text: for people (Markdown) and for programs (CSV, JSON)."""
 
 import csv
 import dataclasses
@@ -7,24 +7,17 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from drobench.results.comparison.board import (
-    METRICS,
-    Board,
-    Comparison,
-    Leaderboard,
-    Row,
-    Summary,
-    Table,
-    profiles_table,
-)
+from drobench.results.comparison.board import Board, Leaderboard
+from drobench.results.comparison.metrics import METRICS
 from drobench.results.comparison.profiles import LARGEST_RATIO, Profiles
+from drobench.results.comparison.rows import Comparison, Row, Summary
+from drobench.results.comparison.tables import Table, profiles_table
 from drobench.results.fields import storable
 
 TEXT_COLUMNS = ("solver", "board")
 """The columns that are not numbers."""
 
 PROFILES_TITLE = "Across boards"
-_SEPARATOR = "  "
 _CSV_BEGIN = (
     *("board", "problem", "dataset", "iterate", "target"),
     *("rank", "rank_low", "rank_high", "mean_place", "solver"),
@@ -34,15 +27,6 @@ _CSV_END = (
     *("compared_with", "pairs", "p_value", "p_adjusted", "quantity", "effect", "effect_low", "effect_high"),
     *("configurations_tried", "tuning_oracle_calls", "tuning_seconds"),
 )
-
-
-def format_plain(leaderboard: Leaderboard) -> str:
-    """Aligned columns for a terminal or a text file."""
-    parts = [
-        "\n".join([title, "", *_aligned_table(table), "", *remarks]).rstrip()
-        for title, table, remarks in sections(leaderboard)
-    ]
-    return "\n\n".join([*parts, "\n".join(reading(leaderboard))]) + "\n"
 
 
 def format_markdown(leaderboard: Leaderboard) -> str:
@@ -58,20 +42,33 @@ def format_markdown(leaderboard: Leaderboard) -> str:
 def format_csv(leaderboard: Leaderboard) -> str:
     """One line per solver of every board, numbers with all their digits, empty where there is none."""
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    intervals = [column for metric in METRICS for column in (metric, f"{metric}_low", f"{metric}_high")]
-    writer.writerow([*_CSV_BEGIN, *intervals, *_CSV_END])
-    target = leaderboard.targets[0].label
-    for board in leaderboard.boards:
-        for row in board.rows:
-            low, high = row.rank_interval or (None, None)
-            place = [board.title, board.problem["name"], board.dataset["name"], leaderboard.iterate, target]
-            standing = [row.rank, low, high, row.mean_place, row.solver]
-            counts = [row.runs, row.failed, row.feasible_share, row.reached[0].share]
-            numbers = [end for metric in METRICS for end in _ends(row.metrics[metric])]
-            against = _comparison_cells(row, board.reference)
-            writer.writerow([*place, *standing, *counts, *numbers, *against, *_tuning_cells(row)])
+    # `csv` writes None as an empty cell.
+    csv.writer(text, lineterminator="\n").writerows([csv_columns(), *csv_rows(leaderboard)])
     return text.getvalue()
+
+
+def csv_columns() -> list[str]:
+    """The names of the columns of `csv_rows`; the first is the title of the board."""
+    intervals = [column for metric in METRICS for column in (metric, f"{metric}_low", f"{metric}_high")]
+    return [*_CSV_BEGIN, *intervals, *_CSV_END]
+
+
+def csv_rows(leaderboard: Leaderboard) -> list[list[Any]]:
+    """One row of texts and numbers per solver of every board, `None` where there is none."""
+    return [_csv_row(leaderboard, board, row) for board in leaderboard.boards for row in board.rows]
+
+
+def _csv_row(leaderboard: Leaderboard, board: Board, row: Row) -> list[Any]:
+    low, high = row.rank_interval or (None, None)
+    target = leaderboard.targets[0].label
+    return [
+        *(board.title, board.problem["name"], board.dataset["name"], leaderboard.iterate, target),
+        *(row.rank, low, high, row.mean_place, row.solver),
+        *(row.runs, row.failed, row.feasible_share, row.reached[0].share),
+        *(end for metric in METRICS for end in _ends(row.metrics[metric])),
+        *_comparison_cells(row, board.reference),
+        *_tuning_cells(row),
+    ]
 
 
 def format_json(leaderboard: Leaderboard) -> str:
@@ -210,23 +207,8 @@ def _tuning_cells(row: Row) -> list[Any]:
 
 
 def _ends(summary: Summary | None) -> list[Any]:
-    """Median, low and high with all digits; `csv` writes None as an empty cell."""
+    """Median, low and high with all digits."""
     return [None] * 3 if summary is None else storable([summary.median, summary.low, summary.high])
-
-
-def _aligned_table(table: Table) -> list[str]:
-    widths = [max(len(line[column]) for line in (table.header, *table.rows)) for column in range(len(table.header))]
-    lines = [_aligned(cells, table.header, widths) for cells in (table.header, *table.rows)]
-    return [lines[0], _SEPARATOR.join("-" * width for width in widths), *lines[1:]]
-
-
-def _aligned(cells: Sequence[str], header: Sequence[str], widths: Sequence[int]) -> str:
-    """Text to the left, numbers to the right."""
-    padded = [
-        cell.ljust(width) if name in TEXT_COLUMNS else cell.rjust(width)
-        for cell, name, width in zip(cells, header, widths, strict=True)
-    ]
-    return _SEPARATOR.join(padded).rstrip()
 
 
 def _markdown_row(cells: Sequence[str]) -> str:

@@ -10,15 +10,14 @@ import hashlib
 import zlib
 from collections.abc import Sequence
 from functools import cache
-from importlib import resources
 from typing import Any
 
-import jinja2
 import vl_convert
 
 from drobench import __version__
-from drobench.results.comparison.board import Board, profiles_table
+from drobench.results.comparison.board import Board
 from drobench.results.comparison.labels import flattened
+from drobench.results.comparison.tables import profiles_table
 from drobench.results.record import FAILURES, ITERATES, Record, Status
 from drobench.results.report import page_texts as texts
 from drobench.results.report.content import BoardView, Content
@@ -27,6 +26,7 @@ from drobench.results.report.page_data import payload
 from drobench.results.report.plots import VEGA_LITE
 from drobench.results.report.styles import DARK, LIGHT, Style
 from drobench.results.report.tables import page_table, verdict
+from drobench.results.report.templates import asset, rendered
 from drobench.results.report.tradeoff import SPLITS
 
 # The markers of `styles` as they are drawn beside a name, in a square of ten by ten around the origin.
@@ -48,14 +48,14 @@ def report_page(content: Content) -> str:
     Args:
         content: What `gather` found.
     """
-    css = _series_colours() + _asset("page.css")
-    script = _asset("page.js")
+    css = _series_colours() + asset("page.css")
+    script = asset("page.js")
     library = _library()
     boards = [_board_context(content, view) for view in content.boards]
     runs = [_run_line(record) for record in content.records]
     troubles = [line for line in runs if line["kind"] in ("bad", "warn")]
-    template = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
-    return template.from_string(_asset("page.html.jinja")).render(
+    return rendered(
+        "page.html.jinja",
         policy=_policy([script, library], [css]),
         version=__version__,
         css=css,
@@ -78,10 +78,6 @@ def report_page(content: Content) -> str:
 def _library() -> str:
     """Vega, Vega-Lite and Vega-Embed in one script; bundling takes seconds, so it is done once per process."""
     return str(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=VEGA_LITE))
-
-
-def _asset(name: str) -> str:
-    return (resources.files("drobench.results.report") / "assets" / name).read_text(encoding="utf-8")
 
 
 def _series_colours() -> str:

@@ -5,11 +5,13 @@ from typing import Any
 
 from drobench.results.comparison.labels import content_key
 from drobench.results.record import Record
-from drobench.results.report import figures
 from drobench.results.report.content import BoardView, Content
-from drobench.results.report.figures import PAGE
+from drobench.results.report.convergence_figure import convergence, curve_rows
+from drobench.results.report.looks import PAGE
+from drobench.results.report.profile_figure import profile, profile_rows
 from drobench.results.report.series import COST_LABELS
 from drobench.results.report.tradeoff import SPLITS
+from drobench.results.report.tradeoff_figure import trade_off, trade_off_rows
 
 _SHARED_PARTS = (
     "solver",
@@ -40,21 +42,21 @@ def payload(content: Content) -> str:
 def _board_data(content: Content, view: BoardView) -> dict[str, Any]:
     styles = view.styles(content.styles)
     curves = {
-        cost.key: {measure.key: figures.curve_rows(view.curves, cost.key, measure.key) for measure in view.measures}
+        cost.key: {measure.key: curve_rows(view.curves, cost.key, measure.key) for measure in view.measures}
         for cost in view.costs
     }
     trade_offs: dict[str, dict[str, Any]] = {}
     for (iterate, split), points in view.trade_offs.items():
-        trade_offs.setdefault(iterate, {})[split] = figures.trade_off_rows(points)
+        trade_offs.setdefault(iterate, {})[split] = trade_off_rows(points)
     return {
         "solvers": [style.label for style in styles],
         "colours": {style.label: PAGE.colours[style.colour] for style in styles},
-        "convergence": figures.convergence(styles, PAGE),
+        "convergence": convergence(styles, PAGE),
         "costs": view.cost_channels(),
         "measures": view.measure_channels(),
         "scales": {measure.key: measure.scale for measure in view.measures},
         "curves": curves,
-        "tradeoff": {split: figures.trade_off(styles, PAGE, split, view.allowed) for split in SPLITS},
+        "tradeoff": {split: trade_off(styles, PAGE, split, view.allowed) for split in SPLITS},
         "tradeoffs": trade_offs,
     }
 
@@ -67,8 +69,8 @@ def _profiles_data(content: Content) -> dict[str, Any] | None:
     return {
         "solvers": [style.label for style in styles],
         "colours": {style.label: PAGE.colours[style.colour] for style in styles},
-        "profile": figures.profile(styles, PAGE, COST_LABELS[found.cost]),
-        "rows": figures.profile_rows(found),
+        "profile": profile(styles, PAGE, COST_LABELS[found.cost]),
+        "rows": profile_rows(found),
     }
 
 

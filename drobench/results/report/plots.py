@@ -8,10 +8,12 @@ import vl_convert
 
 from drobench.errors import DrobenchError, SettingError
 from drobench.files import write_atomically
-from drobench.results.report import figures
 from drobench.results.report.content import BoardView, Content
-from drobench.results.report.figures import PAPER, Spec
+from drobench.results.report.convergence_figure import convergence, curve_rows, filled, with_band
+from drobench.results.report.looks import PAPER, Spec
+from drobench.results.report.profile_figure import profile, profile_rows
 from drobench.results.report.series import COST_LABELS
+from drobench.results.report.tradeoff_figure import trade_off, trade_off_rows
 
 FORMATS = ("png", "svg")
 VEGA_LITE = "6.4"
@@ -52,8 +54,8 @@ def all_figures(content: Content) -> Iterator[Figure]:
         yield from _trade_off_figures(content, view)
     found = content.leaderboard.profiles
     if found is not None:
-        spec = figures.profile([content.styles[row.solver] for row in found.rows], PAPER, COST_LABELS[found.cost])
-        spec["datasets"] = {"profiles": figures.profile_rows(found)}
+        spec = profile([content.styles[row.solver] for row in found.rows], PAPER, COST_LABELS[found.cost])
+        spec["datasets"] = {"profiles": profile_rows(found)}
         yield Figure("performance_profiles", "Performance profiles across boards", _sized(spec))
 
 
@@ -92,15 +94,15 @@ def write_plots(content: Content, folder: Path, formats: Sequence[str] = FORMATS
 
 
 def _convergence_figures(content: Content, view: BoardView) -> Iterator[Figure]:
-    template = figures.convergence(view.styles(content.styles), PAPER)
+    template = convergence(view.styles(content.styles), PAPER)
     costs, measures = view.cost_channels(), view.measure_channels()
     for place, measure in enumerate(view.measures):
         for cost in view.costs if place == 0 else view.costs[:1]:
-            rows = figures.curve_rows(view.curves, cost.key, measure.key)
+            rows = curve_rows(view.curves, cost.key, measure.key)
             if not rows:
                 continue
-            spec = figures.filled(template, costs[cost.key][cost.scale], measures[measure.key][measure.scale])
-            spec["datasets"] = {"curves": figures.with_band(rows, "quartiles")}
+            spec = filled(template, costs[cost.key][cost.scale], measures[measure.key][measure.scale])
+            spec["datasets"] = {"curves": with_band(rows, "quartiles")}
             name = f"{view.slug}_{measure.key}_by_{cost.key}"
             yield Figure(name, f"{view.board.title}: {measure.label} against {cost.label}", _sized(spec))
 
@@ -109,8 +111,8 @@ def _trade_off_figures(content: Content, view: BoardView) -> Iterator[Figure]:
     for (iterate, split), points in view.trade_offs.items():
         if split == "validation":
             continue  # it serves to choose among iterates; the page has it
-        spec = figures.trade_off(view.styles(content.styles), PAPER, split, view.allowed)
-        spec["datasets"] = figures.trade_off_rows(points)
+        spec = trade_off(view.styles(content.styles), PAPER, split, view.allowed)
+        spec["datasets"] = trade_off_rows(points)
         name = f"{view.slug}_tradeoff_{iterate}_{split}"
         yield Figure(name, f"{view.board.title}: error against violation, {iterate} iterate, {split}", _sized(spec))
 

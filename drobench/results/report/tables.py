@@ -5,7 +5,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from drobench.results.comparison.board import MISSING, Board, Leaderboard, Row, Table
+from drobench.results.comparison.board import Board, Leaderboard
+from drobench.results.comparison.cells import MISSING
+from drobench.results.comparison.rows import Row
+from drobench.results.comparison.tables import Table
 from drobench.results.report.series import COST_LABELS
 from drobench.results.report.styles import Style
 

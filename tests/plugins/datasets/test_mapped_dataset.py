@@ -94,7 +94,7 @@ def test_a_run_on_the_table_finds_what_a_run_in_memory_finds(tmp_path, words):
         assert here.extra[name] == pytest.approx(value, rel=1e-9), name
     assert record.dataset.rows == ROWS
     assert record.optimum is None
-    assert "stay in their file" in record.others["optimum_reason"]
+    assert "stay in their file" in record.optimum_reason
 
 
 @pytest.mark.convergence

@@ -7,6 +7,7 @@ import pytest
 from report_samples import make_runs
 
 from drobench.results.comparison.leaderboard import leaderboard
+from drobench.results.comparison.question import Question
 from drobench.results.record import Status
 from drobench.results.report.content import gather
 from drobench.results.report.page import report_page
@@ -22,6 +23,7 @@ GAPS = "#board-problem_0-on-tiny [data-figure=convergence]"
 DRAWN = 60_000  # milliseconds, on a machine that does much else
 
 pytestmark = [
+    pytest.mark.process,
     pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine"),
     # Two pages draw dozens of figures; on a loaded machine that is not quick.
     pytest.mark.timeout(600),
@@ -44,8 +46,8 @@ def report(tmp_path_factory):
     fair = make_runs(3, 3, points=30, constrained=True)
     records, curves = [*robust[0], *fair[0]], {**robust[1], **fair[1]}
     file = tmp_path_factory.mktemp("report") / "report.html"
-    page = report_page(gather(leaderboard(records, curves.__getitem__, target_gap=0.1), records, curves.__getitem__))
-    file.write_text(page, encoding="utf-8")
+    found = leaderboard(records, curves.__getitem__, Question.of(target_gap=0.1))
+    file.write_text(report_page(gather(found, records, curves.__getitem__)), encoding="utf-8")
     return file
 
 

@@ -7,7 +7,6 @@ from result_samples import make_curve, make_record
 
 from drobench.results.record import Status
 from drobench.results.report.bands import band, solver_curves, thinned
-from drobench.results.report.figures import curve_rows, with_band
 from drobench.results.report.series import run_series
 
 INFINITE = float("inf")
@@ -59,34 +58,6 @@ def test_run_without_a_curve_counts_as_infinite_everywhere():
     assert solver_curves([empty], points=50).bands == {}
 
 
-def test_relative_gap_divides_by_the_gap_at_the_start():
-    run = series([5.0, 3.0, 2.0], optimum=1.0)
-    positions, values = run.measures["relative_gap"]
-    assert positions.tolist() == [0, 1, 2]
-    assert values.tolist() == [1.0, 0.5, 0.25]
-
-
-def test_infeasible_point_has_not_reached_any_gap_but_a_missing_value_is_only_not_measured():
-    gaps, feasible = [None, 2.0, 1.0], [False, True, True]
-    run = series([5.0, 3.0, 2.0], optimum=1.0, gap=gaps, feasible=feasible, stationarity=[4.0, None, 1.0])
-    assert run.measures["gap"][1].tolist() == [INFINITE, 2.0, 1.0]
-    assert run.measures["stationarity"][0].tolist() == [0, 2]
-    found = solver_curves([run], points=50)
-    assert found.bands["passes", "stationarity"].median.tolist() == [4.0, 4.0, 1.0]
-
-
-def test_number_that_is_not_finite_counts_as_infinite():
-    run = series([5.0, float("nan")])
-    assert run.measures["objective"][1].tolist() == [5.0, INFINITE]
-
-
-def test_no_optimum_means_no_gap_and_one_process_exchanges_nothing():
-    run = series([5.0, 3.0], communication_bytes=[0, 0])
-    found = solver_curves([run], points=50)
-    assert {cost for cost, _ in found.bands} == {"oracle_calls", "passes", "solver_seconds"}
-    assert {measure for _, measure in found.bands} == {"objective"}
-
-
 @pytest.mark.parametrize("seeds", [1, 2, 5, 8])
 def test_band_equals_numpy_where_everything_is_finite(seeds):
     values = numpy.random.default_rng(seeds).random((seeds, 7))
@@ -112,16 +83,3 @@ def test_thinning_keeps_the_ends_and_something_for_both_scales():
     assert ((kept > 0) & (kept < 100)).sum() >= 8, "a log axis shows the beginning"
     assert numpy.diff(kept).max() < 4000, "a linear axis has no holes"
     assert thinned(positions[:10], 60).tolist() == positions[:10].tolist()
-
-
-def test_rows_of_a_figure_have_no_infinity_and_cut_the_open_band_at_the_largest_value():
-    failed = series([3.0, 9.0], status=Status.DIVERGED, passes=[0.0, 1.0])
-    good = series([3.0, 2.0, 1.0], passes=[0.0, 1.0, 2.0])
-    curves = {"alpha": solver_curves([failed, good], points=50), "beta": solver_curves([good], points=50)}
-    alpha, beta = with_band(curve_rows(curves, "passes", "objective"), "extremes")
-    assert alpha["x"] == [0.0, 1.0, 2.0]
-    assert alpha["median"] == [3.0, 5.5, None], "half of the runs failed, so there is no median any more"
-    assert alpha["low"] == [3.0, 2.0, 1.0]
-    assert alpha["high"] == [3.0, 9.0, 9.0]
-    assert beta["median"] == [3.0, 2.0, 1.0]
-    assert curve_rows(curves, "communication_bytes", "objective") == []

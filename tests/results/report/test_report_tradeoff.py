@@ -4,8 +4,8 @@ import numpy
 from result_samples import make_record
 
 from drobench.results.record import Iterate, Iterates
-from drobench.results.report.figures import trade_off_rows
 from drobench.results.report.tradeoff import pareto_front, trade_offs
+from drobench.results.report.tradeoff_figure import trade_off_rows
 
 
 def run(seed, last=None, average=None, best_feasible=None):

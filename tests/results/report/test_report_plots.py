@@ -1,5 +1,6 @@
-"""Figures as files."""
+"""The figures of a report: valid Vega-Lite, and as files."""
 
+import json
 import struct
 from xml.etree import ElementTree
 
@@ -8,6 +9,7 @@ from report_samples import make_runs
 
 from drobench.errors import SettingError
 from drobench.results.comparison.leaderboard import leaderboard
+from drobench.results.record import Status
 from drobench.results.report.content import gather
 from drobench.results.report.plots import PlotUnwritable, all_figures, write_plots
 
@@ -83,3 +85,45 @@ def test_unknown_format_and_unwritable_folder_are_explained(tmp_path):
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(PlotUnwritable, match="cannot be written"):
         write_plots(content, tmp_path / "file", ["svg"])
+
+
+@pytest.fixture(scope="module")
+def content():
+    return contents(make_runs(3, 3, 2), make_runs(2, 2, constrained=True))
+
+
+def contents(*samples):
+    records = [record for found, _ in samples for record in found]
+    curves = {run_id: curve for _, found in samples for run_id, curve in found.items()}
+    return gather(leaderboard(records, curves.__getitem__), records, curves.__getitem__)
+
+
+def test_every_figure_fits_the_schema_of_vega_lite(content):
+    import altair
+    import jsonschema
+
+    drawn = list(all_figures(content))
+    for figure in drawn:
+        # Without the numbers, of which there are many and which all look alike.
+        altair.LayerChart.from_dict(figure.spec | {"datasets": {}}, validate=True)
+    broken = json.loads(json.dumps(drawn[0].spec | {"datasets": {}}))
+    broken["layer"][0]["mark"] = {"type": "scribble"}
+    with pytest.raises(jsonschema.ValidationError):
+        altair.LayerChart.from_dict(broken, validate=True)
+
+
+def test_names_are_data_and_never_fields_or_expressions():
+    hostile = "a'] || alert(1) || ['"
+    content = contents(make_runs(1, 2, names=[hostile]))
+    for figure in all_figures(content):
+        bare = {key: value for key, value in figure.spec.items() if key != "datasets"}
+        text = json.dumps(bare)
+        assert text.count(json.dumps(hostile)) == text.count("alert"), "only as a whole text in the domain of a scale"
+        for layer in bare["layer"]:
+            for encoded in layer["encoding"].values():
+                assert "alert" not in str(encoded.get("field") if isinstance(encoded, dict) else "")
+
+
+def test_failed_board_has_no_figures():
+    content = contents(make_runs(2, 2, points=0, failing={(s, k): Status.FAILED for s in range(2) for k in range(2)}))
+    assert list(all_figures(content)) == []

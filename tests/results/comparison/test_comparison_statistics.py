@@ -1,3 +1,5 @@
+"""Medians and their intervals, against enumeration and scipy."""
+
 import itertools
 import math
 import warnings
@@ -7,10 +9,11 @@ import pytest
 import scipy.stats
 
 from drobench.errors import SettingError
-from drobench.results.comparison.board import Summary
 from drobench.results.comparison.statistics import bootstrap_interval, bootstrap_intervals, median, most_coverage
 
 GENERATOR = numpy.random.default_rng(7)
+
+
 SAMPLES = [GENERATOR.normal(size=size) for size in (2, 3, 5, 8, 20)] + [GENERATOR.exponential(size=11)]
 
 
@@ -76,16 +79,6 @@ def test_the_interval_has_about_the_promised_coverage(size, name, true):
 def test_few_values_cannot_cover_what_they_promise(size):
     low, high = bootstrap_intervals(numpy.random.default_rng(3).normal(size=(4000, size))).T
     assert numpy.mean((low <= 0) & (high >= 0)) == pytest.approx(most_coverage(size), abs=0.02)
-
-
-def test_many_samples_at_once_are_the_same_as_one_by_one():
-    samples = numpy.random.default_rng(2).normal(size=(5, 7))
-    samples[1, 3] = math.inf
-    samples[2] = 4.0
-    assert bootstrap_intervals(samples).tolist() == [list(bootstrap_interval(sample)) for sample in samples]
-    mixed = [[1.0, 2.0, 4.0], [5.0], [1.0, 3.0, 9.0], [2.0, math.inf]]
-    assert Summary.of_many(mixed) == [Summary.of(sample) for sample in mixed]
-    assert Summary.of_many(mixed)[3] == Summary(math.inf, 2.0, math.inf)
 
 
 @pytest.mark.parametrize("values", [[2.5], [2.5, 2.5, 2.5], [2.5] * 4, [math.inf, math.inf], [math.inf] * 3])

@@ -15,7 +15,7 @@ def test_the_p_value_is_the_exact_one_of_scipy(size, shift):
     assert signed_rank_p(differences) == pytest.approx(scipy.stats.wilcoxon(differences, method="exact").pvalue)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 def test_with_ties_and_zeros_it_is_that_of_all_signs(seed):
     differences = numpy.random.default_rng(seed).integers(-3, 5, size=5 + seed).astype(float)
     every_sign = scipy.stats.PermutationMethod(n_resamples=10**6)

@@ -1,0 +1,102 @@
+"""What is asked of the runs of a comparison. Every way in, from Python or the command line, makes a `Question`."""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+from drobench.errors import SettingError
+from drobench.results.comparison.grouping import Across
+from drobench.results.comparison.metrics import MEASURES
+from drobench.results.comparison.targets import COSTS, DEFAULT_TARGETS, Target
+from drobench.results.record import ITERATES, Iterate, Record
+
+SELECTIONS = ("validation",)
+"""How one configuration of a solver may be chosen."""
+
+_CHOICES: dict[str, tuple[str | None, ...]] = {
+    "iterate": ITERATES,
+    "cost": tuple(COSTS),
+    "by": (None, *MEASURES),
+    "select": (None, *SELECTIONS),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """The settings of a comparison; `Question.of` makes one from what users write.
+
+    Attributes:
+        targets: What counts as solved, e.g. `(Target.of(gap=1e-4, violation=0.01),)`; the first decides the ranks. The
+            default is a relative gap of 1e-4, beside 1e-2 and 1e-6.
+        iterate: Which iterate of a run is compared: `last`, `average` or `best_feasible`.
+        cost: What reaching a target is counted in: `passes`, `oracle_calls`, `seconds` or `bytes`.
+        by: What decides between feasible runs that did not reach the target. The default is the gap; without a
+            certified optimum the training error where there are constraints, else the objective.
+        across: Settings that shall not split a board, such as `dataset.seed` and `problem.surrogate`.
+        baseline: Name or label of a solver to compare all others with; the default is the first of each board.
+        select: `validation` keeps one configuration per solver, chosen on validation data; the default shows all.
+
+    Raises:
+        SettingError: If a setting is impossible.
+    """
+
+    targets: tuple[Target, ...] = DEFAULT_TARGETS
+    iterate: str = "last"
+    cost: str = "passes"
+    by: str | None = None
+    across: Across = dataclasses.field(default_factory=Across)
+    baseline: str | None = None
+    select: str | None = None
+
+    def __post_init__(self) -> None:
+        for name, choices in _CHOICES.items():
+            value = getattr(self, name)
+            if value not in choices:
+                known = ", ".join(choice for choice in choices if choice is not None)
+                raise SettingError(f"`{name}` must be one of {known}; found {value!r}.")
+        if not self.targets:
+            raise SettingError("`targets` must hold at least one target, such as Target.of(gap=1e-4); found none.")
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        target_gap: float | None = None,
+        targets: Sequence[Target] | None = None,
+        across: Sequence[str] = (),
+        **settings: Any,
+    ) -> Self:
+        """Make a question from what users write.
+
+        Args:
+            target_gap: Short for a first target, this relative gap.
+            targets: As explained above; none: the default.
+            across: The names of the settings.
+            settings: The others, as explained above.
+
+        Raises:
+            SettingError: If a setting is impossible.
+        """
+        if target_gap is not None:
+            if not (math.isfinite(target_gap) and target_gap > 0):
+                raise SettingError(f"`target_gap` must be a finite number above 0; found {target_gap!r}.")
+            targets = [Target.of(gap=target_gap), *(targets or ())]
+        return cls(targets=tuple(targets or DEFAULT_TARGETS), across=Across(tuple(across)), **settings)
+
+    @property
+    def allowed(self) -> float | None:
+        """The violation that the first target allows."""
+        return self.targets[0].violation
+
+    def point(self, record: Record) -> Iterate | None:
+        """The iterate of a run that is compared."""
+        found: Iterate | None = getattr(record.iterates, self.iterate)
+        return found
+
+
+SETTINGS = ("target_gap", *(field.name for field in dataclasses.fields(Question)))
+"""The names that `Question.of` takes."""
+
+DEFAULT_QUESTION = Question()
