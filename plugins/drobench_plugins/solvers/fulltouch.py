@@ -56,5 +56,6 @@ def entry() -> SolverEntry:
         accepts=(Constrained,),
         reconstructed=True,
         goal_gap=1e-2,
+        goal_passes=400.0,
         calls_per_step=calls_per_step,
     )
