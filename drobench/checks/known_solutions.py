@@ -14,6 +14,7 @@
 A problem arrives in its native form; the way to the form that a solver accepts is found as in a run.
 """
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -155,7 +156,7 @@ def _kl_logistic(dtype: torch.dtype, spoiled: bool) -> KnownProblem:
         losses = LinearMarginLosses(features, signs.to(features), LogisticLoss())
         return RobustRisk(losses, KLPenalty(_GAMMA), ElasticNet(l2=_L2))
 
-    optimum, certificate = _certified_minimum(rows, signs)
+    optimum, certificate = _certified_minimum()
     features = _spoil(rows.clone(), spoiled).to(dtype)
     form = form_of(features)
     start = torch.zeros(FEATURES, dtype=dtype)
@@ -238,11 +239,13 @@ def _classification() -> tuple[Tensor, Tensor]:
     return rows, torch.sign(rows @ torch.tensor([1.0, -2.0, 0.5], dtype=torch.float64) + noise)
 
 
-def _certified_minimum(rows: Tensor, signs: Tensor) -> tuple[float, str]:
+@functools.cache
+def _certified_minimum() -> tuple[float, str]:
     """Return the optimal value of the logistic problem and its certificate, by arithmetic of its own.
 
     Written out rather than taken from the forms, so that an error there does not hide here.
     """
+    rows, signs = _classification()
     signed = rows * signs[:, None]
 
     def value(point: Tensor) -> Tensor:

@@ -44,7 +44,7 @@ class AccuracyChecks(SolverSubject):
             )
 
     def test_measured_rate_is_not_worse_than_the_declared(self) -> None:
-        """The slope of log gap against log calls, with its interval over seeds, against `rate` of the entry."""
+        """The slope of log gap against log passes, with its interval over seeds, against `rate` of the entry."""
         declared = self.subject.rate
         if declared is None:
             pytest.skip("the entry declares no rate")
@@ -52,11 +52,11 @@ class AccuracyChecks(SolverSubject):
             curves = [self._curve(trial, seed, declared == LINEAR_RATE) for seed in range(_RATE_SEEDS)]
             if declared == LINEAR_RATE:
                 measured, least = rates.straightness(curves), 0.0
-                shown = "how much straighter log gap is against calls than against log calls"
+                shown = "how much straighter log gap is against passes than against log passes"
             else:
                 assert not isinstance(declared, str)
                 measured, least = rates.power(curves), declared
-                shown = "the exponent a of gap ~ calls^-a"
+                shown = "the exponent a of gap ~ passes^-a, which is that of the calls"
             self.expect(
                 measured is None or measured.high >= least,
                 f"the declared rate {declared!r} on {trial.name}: {shown} not below {least:g}",
