@@ -8,10 +8,13 @@
     worst_group     the largest of three groups' mean losses |x - t_i|^2 / 2: each group counts by its centre and its
                     spread, and the optimum is on the line between the centres of two of them, where both count alike
     half_spaces     the projection of a point on a box, given by inequalities: coordinates above their bound are cut
+    box             least squares with l2 in a box that knows how to project: the optimum is that of each coordinate,
+                    moved to the nearest end of its interval
 
 A problem arrives in its native form; the way to the form that a solver accepts is found as in a run.
 """
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -106,6 +109,20 @@ class HalfSpaces(Constraints):
         return self.surrogates(points, index)[0]
 
 
+class Box(HalfSpaces):
+    """`lower <= x <= upper`, two half-spaces a coordinate, and the projection on them."""
+
+    projectable = True
+
+    def __init__(self, lower: Tensor, upper: Tensor) -> None:
+        axes = torch.eye(len(lower), dtype=lower.dtype, device=lower.device)
+        super().__init__(torch.cat([axes, -axes]), torch.cat([upper, -lower]))
+        self.lower, self.upper = lower, upper
+
+    def project(self, point: Tensor) -> Tensor:
+        return point.clamp(self.lower, self.upper)
+
+
 def known_problems(dtype: torch.dtype = torch.float64, *, spoiled: bool = False) -> list[KnownProblem]:
     """Return all of them; `spoiled` puts "not a number" into one value of one row, which leaves no optimum."""
     return [build(dtype, spoiled) for build in _BUILDERS]
@@ -139,7 +156,7 @@ def _kl_logistic(dtype: torch.dtype, spoiled: bool) -> KnownProblem:
         losses = LinearMarginLosses(features, signs.to(features), LogisticLoss())
         return RobustRisk(losses, KLPenalty(_GAMMA), ElasticNet(l2=_L2))
 
-    optimum, certificate = _certified_minimum(rows, signs)
+    optimum, certificate = _certified_minimum()
     features = _spoil(rows.clone(), spoiled).to(dtype)
     form = form_of(features)
     start = torch.zeros(FEATURES, dtype=dtype)
@@ -187,12 +204,32 @@ def _half_spaces(dtype: torch.dtype, spoiled: bool) -> KnownProblem:
     return KnownProblem("half_spaces", form, start, optimum, "closed form", data, penalty)
 
 
+def _box(dtype: torch.dtype, spoiled: bool) -> KnownProblem:
+    target = torch.tensor([1.5, 0.4, -0.7], dtype=torch.float64)
+    offsets = 0.3 * _normal(ROWS, FEATURES, seed=9)
+    targets = target + offsets - offsets.mean(dim=0)
+    lower = torch.tensor([-0.5, -1.0, -2.0], dtype=torch.float64)
+    upper = torch.tensor([1.0, 0.2, 1.0], dtype=torch.float64)
+    # Two coordinates are moved; one is free, or the projection of any point beyond the corner would be the solution.
+    solution = (target / (1.0 + _L2)).clamp(lower, upper)
+    spread = 0.5 * float((targets - solution).square().sum(dim=1).mean())
+    optimum = spread + 0.5 * _L2 * float(solution.square().sum())
+    multipliers = (target - (1.0 + _L2) * solution).abs()
+    spoilt, lower, upper = (part.to(dtype) for part in (_spoil(targets, spoiled), lower, upper))
+    form = Constrained(FiniteSum(SquaredDistances(spoilt), ElasticNet(l2=_L2)), Box(lower, upper))
+    penalty = 2.0 * float(multipliers.sum())
+    # A corner, so that no part of the way from the start is the projection's.
+    start = torch.stack([lower[0], lower[1], upper[2]])
+    return KnownProblem("box", form, start, optimum, "closed form", (spoilt, lower, upper), penalty)
+
+
 _BUILDERS: tuple[Callable[[torch.dtype, bool], KnownProblem], ...] = (
     _least_squares,
     _kl_symmetric,
     _kl_logistic,
     _worst_group,
     _half_spaces,
+    _box,
 )
 
 
@@ -202,11 +239,13 @@ def _classification() -> tuple[Tensor, Tensor]:
     return rows, torch.sign(rows @ torch.tensor([1.0, -2.0, 0.5], dtype=torch.float64) + noise)
 
 
-def _certified_minimum(rows: Tensor, signs: Tensor) -> tuple[float, str]:
+@functools.cache
+def _certified_minimum() -> tuple[float, str]:
     """Return the optimal value of the logistic problem and its certificate, by arithmetic of its own.
 
     Written out rather than taken from the forms, so that an error there does not hide here.
     """
+    rows, signs = _classification()
     signed = rows * signs[:, None]
 
     def value(point: Tensor) -> Tensor:

@@ -1,4 +1,8 @@
-"""How fast a gap falls: log gap against log calls, or against calls, with an interval over seeds."""
+"""How fast a gap falls: log gap against log passes, or against passes, with an interval over seeds.
+
+A pass is as many oracle calls as there are rows. So an exponent of the passes is one of the calls, and what is straight
+against passes is straight against calls.
+"""
 
 import math
 from collections.abc import Callable, Sequence
@@ -8,7 +12,7 @@ import numpy as np
 from scipy import stats
 
 Curve = Sequence[tuple[float, float]]
-"""Pairs of oracle calls and relative gap."""
+"""Pairs of passes and relative gap."""
 Scale = Callable[[float], float]
 
 # Below this a gap is rounding.
@@ -30,7 +34,7 @@ class Measured(NamedTuple):
 
 
 def power(curves: Sequence[Curve]) -> Measured | None:
-    """Return the exponent `a` of `gap ~ calls^-a`; `None` where the gap is gone before there is a slope."""
+    """Return the exponent `a` of `gap ~ passes^-a`; `None` where the gap is gone before there is a slope."""
     kept = [_above_floor(curve) for curve in curves]
     if any(len(curve) < _FEWEST_POINTS for curve in kept):
         return None
@@ -38,9 +42,9 @@ def power(curves: Sequence[Curve]) -> Measured | None:
 
 
 def straightness(curves: Sequence[Curve]) -> Measured | None:
-    """Return how much better `log gap ~ calls` fits than `log gap ~ log calls`, as the log of the squared residuals.
+    """Return how much better `log gap ~ passes` fits than `log gap ~ log passes`, as the log of the squared residuals.
 
-    Above zero at a linear rate, where the first is a straight line; below zero at any power of the calls.
+    Above zero at a linear rate, where the first is a straight line; below zero at any power of the passes.
     """
     kept = [_above_floor(curve) for curve in curves]
     if any(len(curve) < _FEWEST_POINTS for curve in kept):
@@ -51,10 +55,10 @@ def straightness(curves: Sequence[Curve]) -> Measured | None:
 def _above_floor(curve: Curve) -> Curve:
     """Return the curve up to where the gap first is rounding only."""
     kept = []
-    for calls, gap in curve:
+    for passes, gap in curve:
         if not gap > FLOOR:
             break
-        kept.append((calls, gap))
+        kept.append((passes, gap))
     return kept
 
 
@@ -65,12 +69,12 @@ def _slope(curve: Curve, scale: Scale) -> float:
 def _residual(curve: Curve, scale: Scale) -> float:
     """Return the mean squared residual of the straight line; never zero, of which there is no logarithm."""
     slope, level = _fit(curve, scale)
-    misses = [math.log(gap) - slope * scale(calls) - level for calls, gap in curve]
+    misses = [math.log(gap) - slope * scale(passes) - level for passes, gap in curve]
     return float(np.mean(np.square(misses))) + 1e-12
 
 
 def _fit(curve: Curve, scale: Scale) -> tuple[float, float]:
-    slope, level = np.polyfit([scale(calls) for calls, _ in curve], [math.log(gap) for _, gap in curve], 1)
+    slope, level = np.polyfit([scale(passes) for passes, _ in curve], [math.log(gap) for _, gap in curve], 1)
     return float(slope), float(level)
 
 

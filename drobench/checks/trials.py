@@ -13,7 +13,7 @@ from drobench.objective.oracle import Oracle
 from drobench.objective.oracles.build import build_oracle
 from drobench.objective.sampling import Shard
 from drobench.reformulation.reformulation import ReformulationConfig
-from drobench.reformulation.routes import NoRouteError, Route, find_route
+from drobench.reformulation.routes import Route, find_route
 from drobench.registry import SolverEntry, check_requirements
 from drobench.solver import Communicator, SingleProcess, Solver
 
@@ -49,36 +49,35 @@ def find_trials(
     entry: SolverEntry, config: Any, dtype: torch.dtype = torch.float64, *, spoiled: bool = False
 ) -> list[Trial]:
     """Return those of the known problems that lead to a form the solver accepts, and that it does not refuse."""
-    found = []
-    for sound, problem in zip(known_problems(dtype), known_problems(dtype, spoiled=spoiled), strict=True):
-        # Whether it is refused is seen on sound data: a refusal of spoiled data is an answer.
-        if _trial(entry, sound) is not None and not _refuses(entry, config, _trial(entry, sound)):
-            trial = _trial(entry, problem)
-            assert trial is not None
-            found.append(trial)
-    return found
+    # Whether it is refused is seen on sound data: a refusal of spoiled data is an answer.
+    refused = refusals(entry, config, dtype)
+    problems = known_problems(dtype, spoiled=spoiled)
+    return [_trial(entry, problem) for problem in problems if not refused[problem.name]]
 
 
-def _trial(entry: SolverEntry, problem: KnownProblem) -> Trial | None:
-    try:
-        route = find_route(problem.form, entry.accepts, _OPTIONS)
-    except NoRouteError:
-        return None
-    if any(step.relaxation for step in route.steps):
-        # What is left is a problem of another kind, which has a place of its own in the list.
-        return None
+def refusals(entry: SolverEntry, config: Any, dtype: torch.dtype = torch.float64) -> dict[str, str]:
+    """Return why the solver takes none of the known problems, by their names; empty for those it takes."""
+    return {problem.name: _refusal(entry, config, problem) for problem in known_problems(dtype)}
+
+
+def _trial(entry: SolverEntry, problem: KnownProblem) -> Trial:
+    route = find_route(problem.form, entry.accepts, _OPTIONS)
     return Trial(problem, route, route.lift(problem.start))
 
 
-def _refuses(entry: SolverEntry, config: Any, trial: Trial | None) -> bool:
-    assert trial is not None
+def _refusal(entry: SolverEntry, config: Any, problem: KnownProblem) -> str:
+    """Return why the solver does not take the problem; empty if it does."""
     try:
+        trial = _trial(entry, problem)
+        if any(step.relaxation for step in trial.route.steps):
+            # What is left is a problem of another kind, which has a place of its own in the list.
+            return f"only a relaxation leads there ({', '.join(trial.route.names)})"
         check_requirements(entry, trial.route.form)
         with torch.no_grad():
             entry.factory(config).init(trial.start, trial.oracle(0), SingleProcess())
-    except DrobenchError:
-        return True
-    return False
+    except DrobenchError as error:
+        return str(error)
+    return ""
 
 
 @torch.no_grad()

@@ -54,6 +54,44 @@ class UnseededStart(Risk):
         return torch.rand(self.form.dimension, dtype=torch.float64)
 
 
+class RandomStart(Risk):
+    """A good one."""
+
+    def start(self, generator):
+        return torch.rand(self.form.dimension, generator=generator, dtype=torch.float64)
+
+
+class ForgetsItsDraw(Risk):
+    def start(self, generator):
+        torch.rand(3, generator=generator)
+        return torch.ones(self.form.dimension, dtype=torch.float64)
+
+
+class NetworkRisk(Risk):
+    """A good one, which takes any predictor."""
+
+    def __init__(self, config, dataset, model) -> None:
+        super().__init__(config, dataset, model)
+        losses = self.predictor.losses(dataset.train.features, signs(dataset.train), LogisticLoss())
+        self.form = RobustRisk(losses, KLPenalty(config.gamma), ElasticNet(l2=config.l2))
+
+
+class IgnoresItsGenerator(NetworkRisk):
+    def start(self, generator):
+        return torch.rand(self.form.dimension, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+
+
+class StartsAfresh(Risk):
+    """Remembers its first start, so that only a problem posed anew shows that it is not seeded."""
+
+    remembered = None
+
+    def start(self, generator):
+        if self.remembered is None:
+            self.remembered = torch.rand(self.form.dimension, dtype=torch.float64)
+        return self.remembered
+
+
 class WrongGradientLosses(LinearMarginLosses):
     def linearize(self, points, index):
         values, pullback = super().linearize(points, index)

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from drobench.errors import DrobenchError
 from drobench.objective.forms import FiniteSum
 from drobench.objective.sampling import Rows
 from drobench.registry import SolverEntry
@@ -167,6 +168,28 @@ class BreaksOnWhatIsNoNumber(Descent):
     def gradient(self, state, oracle, communicator):
         gradient = super().gradient(state, oracle, communicator)
         return {True: gradient}[bool(gradient.isfinite().all())]
+
+
+class RefusesEverything(Descent):
+    def init(self, start, oracle, communicator) -> DescentState:
+        raise DrobenchError("descent works on Tuesdays only")
+
+
+class RecordsGradients(Descent):
+    def step(self, state, oracle, communicator):
+        after = super().step(state, oracle, communicator)
+        return replace(after, total=after.total.clone().requires_grad_())
+
+
+class LooksWhetherGradientsAreRecorded(Descent):
+    def gradient(self, state, oracle, communicator):
+        gradient = super().gradient(state, oracle, communicator)
+        return 1.01 * gradient if torch.is_grad_enabled() else gradient
+
+
+class CorrectsItsStart(Descent):
+    def init(self, start, oracle, communicator) -> DescentState:
+        return super().init(torch.nan_to_num(start), oracle, communicator)
 
 
 class SlowsDown(Descent):

@@ -7,7 +7,9 @@ import pytest
 
 from drobench.checks import Checks, DatasetChecks
 from drobench.checks.installed import KINDS, checks_of, start_together
+from drobench.checks.known_solutions import known_problems
 from drobench.checks.running import run_checks
+from drobench.checks.trials import find_trials
 from drobench.data.parquet import convert_parquet
 from drobench.registry import load_catalogue
 
@@ -71,9 +73,34 @@ for _kind in KINDS:
         globals()[_checks.__name__] = _checks
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _started():
+@pytest.fixture(scope="module")
+def together():
+    """One pair of processes for the checks of all solvers, and one process for the imports of all datasets."""
     start_together(CATALOGUE, CATALOGUE.solvers, CATALOGUE.datasets)
+
+
+@pytest.fixture(autouse=True)
+def _started(request):
+    if request.node.get_closest_marker("process"):
+        request.getfixturevalue("together")
+
+
+@pytest.mark.parametrize("name", CATALOGUE.solvers)
+def test_every_solver_is_held_against_a_known_solution(name):
+    entry = CATALOGUE.solver(name).entry
+    trials = find_trials(entry, entry.config())
+    assert trials, f"no known problem is one for {name}: give drobench.checks.known_solutions one that is"
+    assert entry.no_goal or any(trial.equivalent for trial in trials), f"only smoothed problems are ones for {name}"
+
+
+def test_no_solver_skips_the_known_solution_without_saying_why():
+    assert {name for name, found in CATALOGUE.solvers.items() if found.entry.no_goal} == {"gcivr_authors"}
+
+
+def test_every_known_problem_is_a_trial_of_somebody():
+    entries = [found.entry for found in CATALOGUE.solvers.values()]
+    tried = {trial.name for entry in entries for trial in find_trials(entry, entry.config()) if trial.equivalent}
+    assert tried == {problem.name for problem in known_problems()}
 
 
 def test_a_witness_that_skips_a_check_fails():

@@ -33,6 +33,8 @@ BROKEN = {
     ),
 }
 
+pytestmark = pytest.mark.process
+
 
 class TestPoints(DatasetChecks):
     """The good one, checked as an author would."""

@@ -13,6 +13,9 @@ BROKEN = {
         {"needs_are_met_by_an_installed_dataset"},
     ),
     "unseeded_start": (subjects.entry(subjects.UnseededStart), {"start_is_seeded_and_finite"}),
+    "remembered_start": (subjects.entry(subjects.StartsAfresh), {"start_is_seeded_and_finite"}),
+    "forgotten_draw": (subjects.entry(subjects.ForgetsItsDraw), {"start_is_seeded_and_finite"}),
+    "ignored_generator": (subjects.entry(subjects.IgnoresItsGenerator), {"start_is_seeded_and_finite"}),
     "wrong_gradient": (subjects.entry(subjects.WrongGradient), {"gradients_agree_with_finite_differences"}),
     "wrong_surrogates": (subjects.entry(subjects.WronglyBounded), {"gradients_agree_with_finite_differences"}),
     # A value that is not that of its parts is not where bounds made of them are, either.
@@ -58,12 +61,26 @@ class TestRisk(OnBreastCancer):
     entry = subjects.entry()
 
 
+class TestRandomStart(OnBreastCancer):
+    """A good one whose start is drawn."""
+
+    entry = subjects.entry(subjects.RandomStart)
+
+
+class TestNetworkRisk(OnBreastCancer):
+    """A good one that takes networks."""
+
+    entry = subjects.entry(subjects.NetworkRisk)
+
+
 class TestBounded(OnBreastCancer):
     """A good one with constraints."""
 
     entry = subjects.entry(subjects.Bounded)
 
 
+# Among the checks of a problem is that its optimum is found and proved.
+@pytest.mark.convergence
 @pytest.mark.parametrize("name", BROKEN)
 def test_exactly_the_check_of_a_broken_promise_fails(name):
     entry, expected = BROKEN[name]

@@ -14,16 +14,22 @@ BROKEN = {
         subjects.entry(accepts=(FiniteSum, subjects.Alien)),
         {"another_form_is_refused_by_name"},
     ),
+    # With nothing to be tried on, no other check can say anything.
+    "refuses_everything": (subjects.entry(subjects.RefusesEverything), {"has_a_trial"}),
     "open_state": (
         subjects.entry(subjects.OpenToChange),
         {"state_is_a_frozen_dataclass_of_tensors_and_numbers"},
     ),
     "changes_its_state": (subjects.entry(subjects.ChangesItsState), {"step_leaves_its_arguments_alone"}),
     "remembers_in_self": (subjects.entry(subjects.RemembersInSelf), {"step_leaves_its_arguments_alone"}),
-    # What differs from run to run differs from a resumed one too.
+    # What differs from run to run differs from a resumed one too, and from one with gradients.
     "draws_from_a_global": (
         subjects.entry(subjects.DrawsFromAGlobal),
-        {"same_seed_gives_the_same_trace", "a_checkpoint_continues_the_run_bit_for_bit"},
+        {
+            "same_seed_gives_the_same_trace",
+            "gradients_are_recorded_by_nobody",
+            "a_checkpoint_continues_the_run_bit_for_bit",
+        },
     ),
     "ignores_its_draw": (
         subjects.entry(subjects.IgnoresItsDraw, calls_per_step=None),
@@ -37,9 +43,15 @@ BROKEN = {
         subjects.entry(subjects.OnItsOwnDevice),
         {"precision_and_device_are_those_of_the_start"},
     ),
+    "records_gradients": (subjects.entry(subjects.RecordsGradients), {"gradients_are_recorded_by_nobody"}),
+    "looks_whether_gradients_are_recorded": (
+        subjects.entry(subjects.LooksWhetherGradientsAreRecorded),
+        {"gradients_are_recorded_by_nobody"},
+    ),
     "looks_twice_now_and_then": (
         subjects.entry(subjects.LooksTwiceNowAndThen, calls_per_step=None),
-        {"equal_steps_cost_equal_calls"},
+        # What is counted differs from run to run, and so from a resumed one too.
+        {"equal_steps_cost_equal_calls", "a_checkpoint_continues_the_run_bit_for_bit"},
     ),
     "takes_calls_back": (
         subjects.entry(subjects.TakesCallsBack, calls_per_step=None, no_goal="it would never spend its budget"),
@@ -62,13 +74,14 @@ BROKEN = {
         {"reaches_the_certified_optimum"},
     ),
     "forgets_the_others": (subjects.entry(subjects.ForgetsTheOthers), {"two_processes_equal_one"}),
+    "corrects_its_start": (subjects.entry(subjects.CorrectsItsStart), {"a_start_that_is_no_number_is_not_hidden"}),
     "hides_what_is_no_number": (
         subjects.entry(subjects.HidesWhatIsNoNumber),
         {"a_value_that_is_no_number_is_not_hidden"},
     ),
     "breaks_on_what_is_no_number": (
         subjects.entry(subjects.BreaksOnWhatIsNoNumber),
-        {"a_value_that_is_no_number_is_not_hidden"},
+        {"a_start_that_is_no_number_is_not_hidden", "a_value_that_is_no_number_is_not_hidden"},
     ),
     "declares_too_fast_a_rate": (
         subjects.entry(rate=5.0),
@@ -79,6 +92,8 @@ BROKEN = {
         {"measured_rate_is_not_worse_than_the_declared"},
     ),
 }
+
+pytestmark = pytest.mark.process
 
 
 class TestDescent(SolverChecks):
@@ -105,6 +120,18 @@ def test_exactly_the_check_of_a_broken_promise_fails(name):
         assert reason.startswith("solver 'descent': expected ")
         assert "; found " in reason
         assert " To do: " in reason
+
+
+def test_a_solver_without_a_trial_is_told_why_each_problem_is_refused():
+    entry = subjects.entry(subjects.RefusesEverything)
+    found = run_checks({"TestBroken": type("TestBroken", (SolverChecks,), {"entry": entry})})
+    (failed,) = [result for result in found if result.outcome == "failed"]
+    assert failed.check == "has_a_trial"
+    assert "least_squares: descent works on Tuesdays only" in failed.reason
+    assert "kl_symmetric: only a relaxation leads there" in failed.reason
+    assert "`settings`" in failed.reason
+    skipped = {result.check: result.reason for result in found if result.outcome == "skipped"}
+    assert "has_a_trial" in skipped["reaches_the_certified_optimum"]
 
 
 def test_every_check_is_shown_to_fail():

@@ -1,10 +1,13 @@
 """How a subject is named, built, skipped and refused."""
 
+from pathlib import Path
+
 import dataset_subjects
 import pytest
 import solver_subjects as subjects
 
 from drobench.checks import DatasetChecks, SolverChecks
+from drobench.checks.installed import KINDS
 from drobench.checks.running import run_checks
 from drobench.errors import DrobenchError
 
@@ -85,6 +88,22 @@ def test_a_dataset_that_cannot_be_loaded_fails():
     )
     assert found.outcome == "failed"
     assert "the file is damaged" in found.reason
+
+
+def test_no_expression_about_markers_deselects_a_check(monkeypatch):
+    # Neither that of the project around, whose default is the fast tier, nor one in the environment.
+    monkeypatch.chdir(Path(__file__).parents[2])
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-m 'not (process or convergence)'")
+    for mark in (pytest.mark.process, pytest.mark.convergence, pytest.mark.network):
+        found = outcome(entry=subjects.entry(), pytestmark=[mark])
+        assert (found.check, found.outcome) == (ONE, "passed")
+
+
+def test_the_checks_themselves_carry_no_marker():
+    # One that a stranger's pytest does not know would be an error there.
+    for checks in KINDS.values():
+        marked = [name for name in checks.checks() if getattr(getattr(checks, f"test_{name}"), "pytestmark", [])]
+        assert marked == []
 
 
 def test_an_expression_that_fits_nothing_is_refused():

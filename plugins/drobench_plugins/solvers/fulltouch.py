@@ -61,5 +61,6 @@ def entry() -> SolverEntry:
         ),
         reconstructed=True,
         goal_gap=1e-2,
+        goal_passes=400.0,
         calls_per_step=calls_per_step,
     )

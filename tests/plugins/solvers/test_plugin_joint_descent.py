@@ -1,17 +1,14 @@
-"""What the Lagrangian solvers share: replay, checkpoints, draws, counts, snapshots, several processes, settings."""
+"""What the Lagrangian solvers share: draws, counts, snapshots, several processes, settings."""
 
-import copy
 import math
 
 import pytest
 import torch
-from constrained_samples import Fairness, run, run_on_several, same, through_a_file
+from constrained_samples import Fairness, run, run_on_several
 
 from drobench.errors import SettingError
 from drobench.objective.oracles.constrained import ConstrainedOracle
 from drobench.registry import load_catalogue
-from drobench.solver import SingleProcess
-from drobench.solver.solver import state_from_dict, state_to_dict, state_type
 from drobench_plugins.solvers.heavily_constrained import HeavilyConstrained, HeavilyConstrainedConfig
 from drobench_plugins.solvers.lagrangian import Lagrangian, LagrangianConfig
 
@@ -50,66 +47,6 @@ def solver(request):
 @pytest.fixture
 def problem() -> Fairness:
     return Fairness()
-
-
-class TestContract:
-    def test_the_same_seed_gives_the_same_run(self, solver, problem):
-        first, second = (run(solver, problem.oracle(3), problem.start, STEPS) for _ in range(2))
-        assert all(same(one, two) for one, two in zip(first, second, strict=True))
-        assert not same(first[-1], first[-2])
-
-    @pytest.mark.parametrize("name", [name for name in SOLVERS if name != "lagrangian_common"])
-    def test_another_seed_gives_another_run(self, name, problem):
-        first, other = (run(SOLVERS[name], problem.oracle(seed), problem.start, STEPS)[-1] for seed in (3, 4))
-        assert not torch.equal(first.point, other.point)
-
-    def test_a_step_changes_none_of_its_arguments(self, solver, problem):
-        oracle, communicator = problem.oracle(), SingleProcess()
-        untouched, settings = Fairness(), copy.deepcopy(solver.config)
-        state = solver.init(problem.start, oracle, communicator)
-        for _ in range(STEPS):
-            before = copy.deepcopy(state)
-            after = solver.step(state, oracle, communicator)
-            assert same(state, before)
-            state = after
-        assert torch.equal(problem.start, untouched.start)
-        assert torch.equal(oracle.features, untouched.group_features)
-        assert torch.equal(problem.form.objective.losses.signed_rows, untouched.form.objective.losses.signed_rows)
-        assert solver.config == settings
-        assert set(vars(solver)) <= {"config", "model", "broadcast_defect"}
-        assert (communicator.rounds, communicator.bytes) == (0, 0)
-        assert not any(part.requires_grad for part in (state.point, state.multipliers.parameters, state.second_moment))
-
-    @pytest.mark.parametrize("stop", [0, 1, 13])
-    def test_a_run_continues_from_a_checkpoint_as_if_never_stopped(self, solver, problem, stop):
-        whole_oracle, oracle = problem.oracle(5), problem.oracle(5)
-        whole = run(solver, whole_oracle, problem.start, STEPS)
-        stopped = run(solver, oracle, problem.start, stop)[-1]
-        saved = through_a_file({"state": state_to_dict(stopped), "oracle": oracle.state_dict()})
-        resumed = problem.oracle(999)
-        resumed.load_state_dict(saved["oracle"])
-        state = state_from_dict(state_type(solver), saved["state"])
-        assert same(state, stopped)
-        for expected in whole[stop + 1 :]:
-            state = solver.step(state, resumed, SingleProcess())
-            assert same(state, expected)
-        assert torch.equal(solver.solution(state), solver.solution(whole[-1]))
-        assert resumed.counters == whole_oracle.counters
-
-    def test_a_state_is_the_same_with_and_without_gradients(self, solver, problem):
-        oracle, communicator = problem.oracle(3), SingleProcess()
-        state = solver.init(problem.start, oracle, communicator)
-        for _ in range(STEPS):
-            state = solver.step(state, oracle, communicator)
-        assert same(state, run(solver, problem.oracle(3), problem.start, STEPS)[-1])
-
-    @pytest.mark.parametrize("value", [math.nan, math.inf])
-    def test_what_is_not_finite_is_passed_on(self, solver, problem, value):
-        start = problem.start.clone()
-        start[1] = value
-        state = run(solver, problem.oracle(), start, STEPS)[-1]
-        assert not bool(state.point.isfinite().all())
-        assert not bool(solver.solution(state).isfinite().all())
 
 
 class TestAverage:

@@ -1,0 +1,106 @@
+"""The problem in question, and what it is posed on."""
+
+import functools
+from typing import Any, ClassVar
+
+import pytest
+import torch
+from torch import Tensor
+
+from drobench.checks.small_data import shortened
+from drobench.checks.subject import Checks
+from drobench.data.dataset import Dataset
+from drobench.errors import DrobenchError
+from drobench.objective.composite import Composite
+from drobench.objective.predictor import ModelConfig
+from drobench.problem.problem import Problem
+from drobench.reformulation.reformulation import Reformulation
+from drobench.reformulation.routes import REFORMULATIONS
+from drobench.registry import ProblemEntry, load_catalogue
+
+SPLITS = ("train", "validation", "test")
+# Two widths of a smoothing.
+WIDE, NARROW = 0.1, 0.01
+# How much two ways to one number may differ, relative to it.
+EXACT = 1e-8
+_POINTS = 3
+_SCALE = 0.3
+
+
+class ProblemSubject(Checks):
+    """What all checks of problems share."""
+
+    kind: ClassVar[str] = "problem"
+    subject: ProblemEntry
+
+    dataset: Any = ""
+    dataset_settings: dict[str, Any] = {}  # noqa: RUF012  # read only; a dictionary is what authors will write
+    model: ModelConfig = ModelConfig()
+
+    @pytest.fixture(autouse=True)
+    def _pose(self, request: pytest.FixtureRequest, _prepare: None) -> None:
+        self.data = shortened(self._find_dataset(self._given(request, "dataset", str | Dataset)))
+
+    def problem(self, dataset: Dataset | None = None) -> Problem:
+        """Return the problem, posed on the data of the checks or on others."""
+        return self._problem(self.data if dataset is None else dataset)
+
+    def points(self, problem: Problem) -> list[Tensor]:
+        """Return a few points to look at, around the start."""
+        generator = torch.Generator().manual_seed(0)
+        start = problem.start(torch.Generator().manual_seed(0))
+        noise = torch.randn(_POINTS, len(start), generator=generator, dtype=torch.float64)
+        return list(start + _SCALE * noise)
+
+    def rewritings(self, problem: Problem) -> list[Reformulation]:
+        """Return the equivalent, or smoothed, ways to a composite."""
+        steps = [kind() for kind in REFORMULATIONS]
+        return [
+            step
+            for step in steps
+            if issubclass(step.produces, Composite) and not step.relaxation and step.accepts(problem.form)
+        ]
+
+    def _problem(self, dataset: Dataset) -> Problem:
+        try:
+            problem = self.subject.factory(self.config, dataset, self.model)
+        except DrobenchError as error:
+            self.fail(
+                f"the problem to be posed on {dataset.name!r}, which provides what it needs",
+                f"{type(error).__name__}: {error}",
+                "add to `needs` what it needs, or name a fitting `dataset` in the checks",
+            )
+        self.expect(
+            isinstance(problem, Problem),
+            "the factory to return a Problem",
+            f"a {type(problem).__name__}",
+            "derive it from `drobench.problem.problem.Problem`",
+        )
+        return problem
+
+    def _find_dataset(self, given: str | Dataset) -> Dataset:
+        if isinstance(given, Dataset):
+            return given
+        if given:
+            entry = self.catalogue().dataset(given).entry
+            found: Dataset = entry.factory(entry.config(**self.dataset_settings))
+            return found
+        for name, found_entry in self.catalogue().datasets.items():
+            entry = found_entry.entry
+            fetched = entry.files or entry.intake
+            if self.subject.needs <= entry.provides and not fetched:
+                dataset = _embedded(name)
+                if dataset is not None and self.subject.needs <= dataset.provides:
+                    return dataset
+        pytest.skip(f"no dataset at hand provides {', '.join(sorted(self.subject.needs))}")
+
+
+@functools.cache
+def _embedded(name: str) -> Dataset | None:
+    """Return an installed dataset with its defaults; `None` where these will not do."""
+    entry = load_catalogue().dataset(name).entry
+    try:
+        found: Dataset = entry.factory(entry.config())
+    except DrobenchError:
+        return None
+    return found
