@@ -29,8 +29,8 @@ def trained(tmp_path_factory):
 
 def rows_of_split(folder, record, split):
     """Find the raw rows of a split by their content: those that, scaled as in training, are its features."""
-    from drobench.app.assemble import load_dataset
     from drobench.app.config import from_yaml
+    from drobench.app.loading import load_dataset
     from drobench.registry import load_catalogue
 
     config = from_yaml(ResultStore(folder).config(record.run_id), load_catalogue())
@@ -111,7 +111,7 @@ def test_an_unknown_run_is_refused(trained):
 
 def test_run_takes_overrides_settings_and_a_reporter(tmp_path):
     rows = []
-    record = run("solver=unconstrained", *SMALL, seed=9, results=tmp_path / "r", report=rows.append)
+    record = run("solver=unconstrained", *SMALL, seed=9, results=tmp_path / "r", on_evaluation=rows.append)
     assert record.seed == 9
     assert record.status is Status.BUDGET_SPENT
     assert len(rows) == 6

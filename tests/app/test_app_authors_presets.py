@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from drobench.app.cell import run_cell
 from drobench.app.config import plain
-from drobench.app.one_run import run_cell
 from drobench.results.record import Status
 
 PRESETS = ("noisy_groups", "intersectional", "ranking")

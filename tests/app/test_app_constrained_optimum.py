@@ -4,7 +4,7 @@ import pytest
 from app_samples import catalogue_with, guest, with_solver
 
 from drobench.app.api import run
-from drobench.app.assemble import load_dataset
+from drobench.app.loading import load_dataset
 from drobench.app.optimum import find_optimum
 from drobench.objective.forms import Constrained
 

@@ -6,9 +6,9 @@ import dataclasses
 import pytest
 from app_samples import catalogue_with, guest
 
+from drobench.app.cell import run_cell
 from drobench.app.config import plain
 from drobench.app.identity import determinants, identify
-from drobench.app.one_run import run_cell
 from drobench.registry import load_catalogue
 
 DETERMINING = ("dataset", "problem", "solver", "model", "reformulation", "budget", "evaluation")

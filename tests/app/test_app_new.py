@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from drobench.app.cli import main
-from drobench.app.new_command import KINDS, render
+from drobench.app.new_package import KINDS, render
 
 
 @pytest.fixture

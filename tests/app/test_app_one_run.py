@@ -13,9 +13,9 @@ import safetensors.numpy
 import torch
 from app_samples import GuestConfig, catalogue_with, gradient_step, guest, records_in
 
-from drobench.app.assemble import load_dataset
+from drobench.app.cell import fail_cell, run_cell
 from drobench.app.identity import identify
-from drobench.app.one_run import fail_cell, run_cell
+from drobench.app.loading import load_dataset
 from drobench.errors import DrobenchError
 from drobench.objective.composite import Composite
 from drobench.objective.forms import FiniteSum
@@ -199,7 +199,7 @@ def test_a_finished_run_is_not_computed_again(configure, results):
 
 def test_every_evaluation_is_reported(configure, catalogue):
     rows = []
-    run_cell(configure("solver=unconstrained"), catalogue, report=rows.append)
+    run_cell(configure("solver=unconstrained"), catalogue, on_evaluation=rows.append)
     assert [row["step"] for row in rows] == [0, 1, 2, 3, 4, 5]
     assert all(row["objective"] > 0 for row in rows)
 

@@ -8,7 +8,7 @@ import scipy.special
 import torch
 from app_samples import catalogue_with, guest, with_solver
 
-from drobench.app.assemble import load_dataset
+from drobench.app.loading import load_dataset
 from drobench.app.optimum import RELATIVE_TOLERANCE, find_optimum
 from drobench.objective.forms import FiniteSum, RobustRisk
 from drobench.reformulation.certificates import lower_bound

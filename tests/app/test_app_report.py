@@ -3,7 +3,7 @@
 import pytest
 
 from drobench.app.cli import main
-from drobench.app.report_command import ReportUnwritable, write_report
+from drobench.app.report_file import ReportUnwritable, write_report
 from drobench.results.comparison.leaderboard import leaderboard
 from drobench.results.record import (
     Component,

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import pytest
 from app_samples import SMALL, catalogue_with, configured, guest
-
-from drobench.app.one_run import fail_cell, run_cell
 from drobench.app.sweep import estimate_seconds, find_sweep, load_sweep, plan, summary
+
+from drobench.app.cell import fail_cell, run_cell
 from drobench.errors import DrobenchError
 from drobench.registry import ProblemEntry
 from drobench.results.record import Status

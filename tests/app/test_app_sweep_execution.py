@@ -64,7 +64,7 @@ def test_a_sweep_computes_its_cells_once(command, write_sweep, results):
 
 
 def test_a_sweep_finds_what_a_single_run_computed(command, write_sweep, catalogue, results):
-    from drobench.app.one_run import run_cell
+    from drobench.app.cell import run_cell
 
     run_cell(configured(catalogue, results, "solver=scgd"), catalogue)
     ended = command("sweep", write_sweep("grid: {solver: [gcivr, scgd]}"), "--results", results)
@@ -157,7 +157,7 @@ def test_a_dataset_that_cannot_be_had_fails_its_own_cells_only(command, misbehav
 
 
 def test_a_cell_that_another_process_computes_does_not_stop_the_others(command, write_sweep, catalogue, results):
-    from drobench.app.assemble import load_dataset
+    from drobench.app.loading import load_dataset
 
     config = configured(catalogue, results, "solver=scgd", "seed=0")
     run_id = identify(config, catalogue, load_dataset(config, catalogue).sha256)

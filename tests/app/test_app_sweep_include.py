@@ -2,7 +2,7 @@
 
 import pytest
 
-from drobench.app.sweep import find_sweep, load_sweep
+from drobench.app.sweep_file import find_sweep, load_sweep
 from drobench.errors import DrobenchError
 
 

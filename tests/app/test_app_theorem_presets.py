@@ -5,7 +5,7 @@ import math
 import pytest
 
 from drobench.app.assemble import assemble
-from drobench.app.one_run import run_cell
+from drobench.app.cell import run_cell
 from drobench.results.record import Status
 
 CONVEX = ("kl_convex", "chi2_convex")
@@ -47,7 +47,7 @@ def test_the_stages_reach_the_accuracy_they_are_made_for(preset, catalogue, theo
 def test_the_theorems_without_convexity_approach_a_stationary_point(preset, catalogue, theorem):
     curve = []
     config = preset(theorem, "dataset.rows=400", "budget.passes=100", "solver.output=last")
-    record = run_cell(config, catalogue, report=curve.append)
+    record = run_cell(config, catalogue, on_evaluation=curve.append)
     assert record.iterates.last.gap is None
     assert record.iterates.last.stationarity < 0.2 * curve[0]["stationarity"]
 

@@ -1,15 +1,34 @@
-"""What will work on this machine, and what will not."""
+"""`drobench doctor`: what will work on this machine, and what will not."""
 
+import argparse
 import importlib.util
 import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from drobench.app.environment import hardware, versions
+from drobench.app.commands.parsing import AddCommand, add_results, results_of
 from drobench.errors import DrobenchError
-from drobench.registry import load_catalogue
-from drobench.results.store import ResultStore
+
+
+def add_commands(add: AddCommand) -> None:
+    """Add the command of this family."""
+    add_results(add("doctor", doctor, "say what works on this machine", "drobench doctor"))
+
+
+def doctor(options: argparse.Namespace) -> int:
+    """Print the examination; return 1 if something is wrong."""
+    from rich.markup import escape
+
+    from drobench.app.console import open_console
+
+    console = open_console()
+    bad = 0
+    for finding in examine(results_of(options)):
+        mark = {True: "[green]ok[/green]", False: "[red]no[/red]", None: "  "}[finding.good]
+        console.print(f"{mark}  {escape(finding.subject):<18} {escape(finding.text)}")
+        bad += finding.good is False
+    return 1 if bad else 0
 
 
 class Finding(NamedTuple):
@@ -23,8 +42,10 @@ class Finding(NamedTuple):
 
 def examine(results: Path) -> Iterator[Finding]:
     """Look at versions, devices, threads, plugins, the folder of results and the optional parts."""
-    import torch
     import torch.distributed
+
+    from drobench.app.environment import hardware, versions
+    from drobench.registry import load_catalogue
 
     for name, version in versions().items():
         yield Finding(version != "unknown" or None, name, version)
@@ -75,6 +96,8 @@ def _clock() -> Finding:
 
 
 def _results(results: Path) -> Finding:
+    from drobench.results.store import ResultStore
+
     try:
         ResultStore(results).prepare()
     except DrobenchError as error:

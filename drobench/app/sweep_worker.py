@@ -9,8 +9,8 @@ import signal
 import sys
 
 import drobench.training.trainer  # noqa: F401  # preloads Lightning for the workers
+from drobench.app.cell import run_cell
 from drobench.app.config import from_yaml, register
-from drobench.app.one_run import run_cell
 from drobench.registry import load_catalogue
 
 

@@ -1,4 +1,4 @@
-"""The command `new`: a package of somebody's own with one solver, problem or dataset, whose tests pass as they are."""
+"""A package of somebody's own with one solver, problem or dataset, whose tests pass as they are."""
 
 import importlib.metadata
 import importlib.util
@@ -6,9 +6,6 @@ import keyword
 import re
 import sys
 from pathlib import Path
-
-from rich.console import Console
-from rich.markup import escape
 
 from drobench import __version__
 from drobench.errors import DrobenchError
@@ -21,10 +18,16 @@ _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _WORDS = frozenset({*KINDS, "model", "drobench", "drobench_plugins", "tests", "src"})
 
 
-def new_package(kind: str, name: str, folder: Path, console: Console) -> int:
-    """Write a package called `name` into `folder / name`."""
+def write_package(kind: str, name: str, target: Path) -> int:
+    """Write a package called `name` into the folder `target`, which must not exist.
+
+    Returns:
+        The number of its files.
+
+    Raises:
+        DrobenchError: The name will not do, or the folder exists or cannot be written.
+    """
     _check_name(kind, name)
-    target = folder / name
     if target.exists():
         raise DrobenchError(
             f"{target} exists, and nothing is overwritten. Choose another name, another --output, or remove it."
@@ -37,15 +40,7 @@ def new_package(kind: str, name: str, folder: Path, console: Console) -> int:
             file.write_text(text, encoding="utf-8")
     except OSError as error:
         raise DrobenchError(f"{target} cannot be written ({error}). Choose another folder with --output.") from error
-    console.print(f"{escape(str(target))}: a {kind} in src/{name}/{kind}.py, its tests, {len(written)} files. Next:\n")
-    for line in (
-        f"cd {target}",
-        "pip install -e '.[test]'",
-        "pytest",
-        f"drobench run {kind}={name}",
-    ):
-        console.print(f"  {escape(line)}", soft_wrap=True)
-    return 0
+    return len(written)
 
 
 def render(kind: str, name: str) -> dict[str, str]:
