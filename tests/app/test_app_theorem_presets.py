@@ -6,6 +6,7 @@ import pytest
 
 from drobench.app.assemble import assemble
 from drobench.app.cell import run_cell
+from drobench.app.prepare import prepare
 from drobench.results.record import Status
 
 CONVEX = ("kl_convex", "chi2_convex")
@@ -21,7 +22,9 @@ def preset(configure):
 @pytest.fixture
 def form(preset, catalogue, tmp_path):
     """Return the form that the preset's solver works on."""
-    return lambda theorem, *words: assemble(preset(theorem, *words), catalogue, tmp_path).task.build_oracles[-1].args[0]
+    return lambda theorem, *words: (
+        assemble(prepare(preset(theorem, *words), catalogue), tmp_path).task.build_oracles[-1].args[0]
+    )
 
 
 @pytest.mark.parametrize("theorem", [*CONVEX, *NONCONVEX])

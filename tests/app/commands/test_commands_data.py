@@ -8,7 +8,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from drobench.app import data_command
 from drobench.app.cli import main
 from drobench.data.dataset import DatasetConfig
 from drobench.data.download import RemoteFile, State
@@ -59,7 +58,7 @@ def cupboard(monkeypatch):
         entry.name: Registered(entry=entry, plugin="guests", distribution="guests", version="1") for entry in entries
     }
     changed = dataclasses.replace(catalogue, datasets=guests)
-    monkeypatch.setattr(data_command, "load_catalogue", lambda: changed)
+    monkeypatch.setattr("drobench.registry.load_catalogue", lambda: changed)
     return found
 
 

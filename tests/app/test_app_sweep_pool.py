@@ -11,12 +11,16 @@ from pathlib import Path
 import pytest
 from app_samples import SMALL, configured, records_in
 
-from drobench.app import sweep as sweep_module
+from drobench.app import sweep_pool
 from drobench.app.identity import identify
+from drobench.app.prepare import prepare
+from drobench.app.sweep_plan import Cell
 from drobench.registry import load_catalogue
 from drobench.results.store import ResultStore
 
 HEAD = "overrides: [" + ", ".join(f'"{word}"' for word in SMALL) + "]\n"
+
+
 # In the foreground, whatever the tests themselves were started in: a background process ignores Ctrl-C.
 FOREGROUND = """
 import signal
@@ -44,48 +48,6 @@ def statuses(results):
     return {(record.solver.name, record.seed): (str(record.status), record.reason) for record in records}
 
 
-def test_a_sweep_computes_its_cells_once(command, write_sweep, results):
-    file = write_sweep("title: A [tiny] sweep\ngrid: {solver: [gcivr, scgd]}")
-    first = command("sweep", file, "--results", results)
-    assert first.code == 0, first
-    assert "A [tiny] sweep" in first.out
-    assert "2 cells, 0 finished before, 2 to do" in first.out
-    assert "Computed: 2 budget_spent." in first.out
-    assert "kl_classification on synthetic" in first.out
-    assert first.out.count("solver=gcivr") == 1
-    assert len(records_in(results)) == 2
-    times = {file: file.stat().st_mtime_ns for file in results.glob("*/*")}
-    second = command("sweep", file, "--results", results)
-    assert second.code == 0
-    assert "2 cells, 2 finished before, 0 to do" in second.out
-    assert "nothing, all cells were finished" in second.out
-    assert "kl_classification on synthetic" in second.out
-    assert {file: file.stat().st_mtime_ns for file in results.glob("*/*")} == times
-
-
-def test_a_sweep_finds_what_a_single_run_computed(command, write_sweep, catalogue, results):
-    from drobench.app.cell import run_cell
-
-    run_cell(configured(catalogue, results, "solver=scgd"), catalogue)
-    ended = command("sweep", write_sweep("grid: {solver: [gcivr, scgd]}"), "--results", results)
-    assert ended.code == 0
-    assert "2 cells, 1 finished before, 1 to do" in ended.out
-    assert "Computed: 1 budget_spent." in ended.out
-
-
-def test_two_jobs_at_a_time_compute_the_same(command, write_sweep, tmp_path):
-    file = write_sweep("grid: {solver: [scgd, unconstrained]}")
-    objectives = []
-    for jobs in (1, 2):
-        results = tmp_path / f"jobs{jobs}"
-        ended = command("sweep", file, "--results", results, "--jobs", jobs)
-        assert ended.code == 0, ended
-        records = ResultStore(results).records().records
-        assert len(records) == 2
-        objectives.append({record.run_id: record.iterates.last.objective for record in records})
-    assert objectives[0] == objectives[1]
-
-
 def test_two_jobs_run_at_the_same_time(misbehaving, tmp_path, results, monkeypatch):
     gate = tmp_path / "gate"
     other = tmp_path / "other"
@@ -95,7 +57,7 @@ def test_two_jobs_run_at_the_same_time(misbehaving, tmp_path, results, monkeypat
     cells = []
     for file in (gate, other):
         config = configured(catalogue, results, "solver=waiting", f"solver.gate={file}", "timeout=60")
-        cells.append(sweep_module.Cell(file.name, config, sweep_module._identify(config, catalogue)))
+        cells.append(Cell(file.name, config, prepare(config, catalogue).run_id))
     opened = []
 
     def open_gates(seconds):
@@ -110,9 +72,9 @@ def test_two_jobs_run_at_the_same_time(misbehaving, tmp_path, results, monkeypat
         sleep = staticmethod(open_gates)
         monotonic = staticmethod(time.monotonic)
 
-    monkeypatch.setattr(sweep_module, "time", Clock)
+    monkeypatch.setattr(sweep_pool, "time", Clock)
     done = []
-    records = sweep_module.execute(cells, catalogue, 2, lambda cell, record: done.append(cell.label))
+    records = sweep_pool.execute(cells, catalogue, 2, lambda cell, record: done.append(cell.label))
     assert opened
     assert [str(record.status) for record in records] == ["budget_spent"] * 2
     assert sorted(done) == ["gate", "other"]
@@ -120,7 +82,7 @@ def test_two_jobs_run_at_the_same_time(misbehaving, tmp_path, results, monkeypat
 
 def test_bad_solvers_fail_alone_each_with_its_reason(command, write_sweep, misbehaving, results, monkeypatch):
     # What ignores a polite request is killed after a grace period, which need not be long here.
-    monkeypatch.setattr(sweep_module, "_GRACE_SECONDS", 1.0)
+    monkeypatch.setattr(sweep_pool, "_GRACE_SECONDS", 1.0)
     file = write_sweep(
         "parts:\n"
         "  - {overrides: [timeout=4], grid: {solver: [sleeping, spinning]}}\n"
