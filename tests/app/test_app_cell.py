@@ -263,6 +263,7 @@ with ResultStore(Path(sys.argv[1])).lock(sys.argv[2]):
 """
 
 
+@pytest.mark.process
 def test_a_run_that_another_process_computes_is_busy(configure, catalogue, results):
     config = configure()
     run_id = identify(config, catalogue, load_dataset(config, catalogue).sha256)

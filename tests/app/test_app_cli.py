@@ -30,6 +30,7 @@ def test_the_documented_commands_exist():
     assert {"run", "sweep", "leaderboard", "plugins", "doctor", "show", "rerun"} <= set(commands())
 
 
+@pytest.mark.process
 def test_help_loads_no_plugin_and_nothing_heavy():
     code = (
         "import sys\n"
@@ -44,6 +45,7 @@ def test_help_loads_no_plugin_and_nothing_heavy():
     assert "drobench sweep quickstart" in ended.stdout
 
 
+@pytest.mark.process
 def test_help_is_quick():
     script = Path(sys.executable).parent / "drobench"
     times = []
@@ -113,6 +115,7 @@ def test_options_of_a_sweep_may_stand_before_its_overrides(command, results):
 
 
 @pytest.mark.parametrize("words", [["--help"], ["leaderboard", "--format", "csv"]])
+@pytest.mark.process
 def test_a_reader_who_has_seen_enough_causes_no_complaint(finished, words):
     folder, _ = finished
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}

@@ -42,6 +42,7 @@ def environment(generated, install_packages):
 
 # A test suite within a test, on a machine that may be busy.
 @pytest.mark.timeout(900)
+@pytest.mark.process
 def test_the_generated_tests_pass_outside_the_repository(environment, generated):
     folders = [generated / f"my_{kind}" / "tests" for kind in KINDS]
     shown = environment.call("-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", *folders)
@@ -53,6 +54,7 @@ def test_the_generated_tests_pass_outside_the_repository(environment, generated)
     assert int(summary.split(" passed")[0].split()[-1]) >= 20, summary
 
 
+@pytest.mark.process
 def test_a_run_with_all_three_works_outside_the_repository(environment):
     environment.drobench(
         "run", "solver=my_solver", "problem=my_problem", "dataset=my_dataset", "budget.passes=60", "problem.l2=0.1"
@@ -65,6 +67,7 @@ def test_a_run_with_all_three_works_outside_the_repository(environment):
     assert 0 <= found["iterates"]["last"]["gap"] < 1e-3
 
 
+@pytest.mark.process
 def test_plugins_are_listed_with_package_version_and_api_and_one_can_be_left_out_by_name(environment):
     shown = environment.drobench("plugins", DROBENCH_DISABLE_PLUGINS="my_problem")
     lines = [line.split() for line in shown.splitlines()]
@@ -100,6 +103,7 @@ def _bound(node: ast.AST) -> list[str]:
     return [node.name] if isinstance(node, ast.ClassDef) else []
 
 
+@pytest.mark.process
 def test_the_packages_are_clean_for_their_own_linter(generated):
     for kind in KINDS:
         for words in (["check", "--select", "E,F,I,B,UP,SIM,RET"], ["format", "--check"]):
@@ -130,6 +134,7 @@ def test_a_folder_that_cannot_be_written_is_named(new, tmp_path):
     assert f"{tmp_path / 'file' / 'mine'} cannot be written" in error
 
 
+@pytest.mark.process
 def test_a_package_that_is_installed_can_be_made_again_elsewhere(environment, tmp_path):
     environment.drobench("new", "solver", "my_solver", "--output", tmp_path)
     assert (tmp_path / "my_solver" / "pyproject.toml").is_file()

@@ -18,6 +18,8 @@ from drobench.app.sweep_plan import Cell
 from drobench.registry import load_catalogue
 from drobench.results.store import ResultStore
 
+pytestmark = pytest.mark.process
+
 HEAD = "overrides: [" + ", ".join(f'"{word}"' for word in SMALL) + "]\n"
 
 

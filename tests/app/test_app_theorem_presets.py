@@ -37,6 +37,7 @@ def test_the_theorems_on_divergences_are_followed_to_the_letter(preset, theorem)
 
 
 @pytest.mark.parametrize("theorem", CONVEX)
+@pytest.mark.convergence
 def test_the_stages_reach_the_accuracy_they_are_made_for(preset, catalogue, theorem):
     words = ("dataset.rows=400", "problem.l2=0.1", "solver.restarts=3")
     strength = () if theorem == "kl_convex" else ("solver.strong_convexity=0.1",)
@@ -47,6 +48,7 @@ def test_the_stages_reach_the_accuracy_they_are_made_for(preset, catalogue, theo
 
 
 @pytest.mark.parametrize("theorem", NONCONVEX)
+@pytest.mark.convergence
 def test_the_theorems_without_convexity_approach_a_stationary_point(preset, catalogue, theorem):
     curve = []
     config = preset(theorem, "dataset.rows=400", "budget.passes=100", "solver.output=last")
@@ -84,6 +86,7 @@ def test_the_weight_is_above_what_the_theorem_asks_for_and_the_step_is_that_of_t
     ("theorem", "words"),
     [("wasserstein", ("solver.stage_epochs=60", "dataset.rows=50")), ("constrained", ())],
 )
+@pytest.mark.convergence
 def test_the_constrained_theorem_ends_feasible_and_within_its_accuracy(preset, catalogue, theorem, words):
     record = run_cell(preset(theorem, *words), catalogue)
     last = record.iterates.last

@@ -14,7 +14,7 @@ from drobench.data.download import RemoteFile, State
 from drobench.registry import DatasetEntry, Registered, load_catalogue
 from drobench.registry.entries import EntryError, Intake
 
-REAL = Path(os.environ.get("DROBENCH_REAL_DATA") or Path(__file__).parents[3] / "shared" / "data")
+REAL = Path(os.environ.get("DROBENCH_REAL_DATA") or Path(__file__).parents[4] / "shared" / "data")
 CONTENT = b"1,2,3\n"
 FILE = RemoteFile("guest.csv", hashlib.sha256(CONTENT).hexdigest(), len(CONTENT), ("http://127.0.0.1:9/guest.csv",))
 

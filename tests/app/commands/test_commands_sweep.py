@@ -107,6 +107,7 @@ def test_results_of_a_sweep_may_be_chosen_as_for_a_run(command, sweep_file, cata
     assert ended.code == 2 or "1 finished before" in ended.out
 
 
+@pytest.mark.process
 def test_a_record_of_a_newer_version_is_not_overwritten_by_a_sweep(command, sweep_file, catalogue, results):
     record = run_cell(configured(catalogue, results, "seed=0"), catalogue)
     file = results / record.run_id / "record.json"
@@ -117,6 +118,7 @@ def test_a_record_of_a_newer_version_is_not_overwritten_by_a_sweep(command, swee
     assert json.loads(file.read_text())["schema"] == 99
 
 
+@pytest.mark.process
 def test_a_sweep_computes_its_cells_once(command, write_sweep, results):
     file = write_sweep("title: A [tiny] sweep\ngrid: {solver: [gcivr, scgd]}")
     first = command("sweep", file, "--results", results)
@@ -136,6 +138,7 @@ def test_a_sweep_computes_its_cells_once(command, write_sweep, results):
     assert {file: file.stat().st_mtime_ns for file in results.glob("*/*")} == times
 
 
+@pytest.mark.process
 def test_a_sweep_finds_what_a_single_run_computed(command, write_sweep, catalogue, results):
     from drobench.app.cell import run_cell
 
@@ -146,6 +149,7 @@ def test_a_sweep_finds_what_a_single_run_computed(command, write_sweep, catalogu
     assert "Computed: 1 budget_spent." in ended.out
 
 
+@pytest.mark.process
 def test_two_jobs_at_a_time_compute_the_same(command, write_sweep, tmp_path):
     file = write_sweep("grid: {solver: [scgd, unconstrained]}")
     objectives = []
