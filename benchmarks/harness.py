@@ -84,8 +84,10 @@ def measure() -> list[Comparison]:
     """Return the ratios, without and with start-up."""
     from drobench.app.assemble import assemble
     from drobench.app.config import compose, hydra_ready, register, resolve
+    from drobench.app.prepare import prepare
     from drobench.objective.oracles.build import build_oracle
     from drobench.registry import load_catalogue
+    from drobench.training.run_log import RunLog
     from drobench.training.trainer import train
 
     catalogue = load_catalogue()
@@ -95,14 +97,12 @@ def measure() -> list[Comparison]:
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        assembly = assemble(config, catalogue, folder)
+        assembly = assemble(prepare(config, catalogue), folder)
 
         def harness() -> Mapping[str, float]:
             solver = Stamped(assembly.task.solver)
             begin = time.perf_counter()
-            module = train(
-                replace(assembly.task, solver=solver), config.trainer, config.logger, folder / "run", folder / "log"
-            )
+            module = train(replace(assembly.task, solver=solver), config.trainer, RunLog(), folder / "run")
             whole = time.perf_counter() - begin
             assert module.steps == STEPS
             assert len(module.curve) == 2

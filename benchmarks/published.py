@@ -9,7 +9,7 @@ import argparse
 import tempfile
 from pathlib import Path
 
-from drobench.app.report_command import write_report
+from drobench.app.report_file import write_report
 from drobench.results.bundle import unpack
 from drobench.results.comparison.board import Leaderboard
 from drobench.results.comparison.leaderboard import leaderboard

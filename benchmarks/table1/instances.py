@@ -95,12 +95,13 @@ def _assembled(words: Sequence[str]) -> tuple[NativeForm, Any]:
     from drobench.app.assemble import assemble
     from drobench.app.config import compose, hydra_ready, resolve
     from drobench.app.optimum import Reference
+    from drobench.app.prepare import prepare
 
     catalogue = _catalogue()
     with hydra_ready():
         config = resolve(compose([*words, "trainer.threads=1"], catalogue))
     with tempfile.TemporaryDirectory() as folder:
-        assembly = assemble(config, catalogue, Path(folder), Reference(None, "not needed here"))
+        assembly = assemble(prepare(config, catalogue), Path(folder), Reference(None, "not needed here"))
     return assembly.problem.form, assembly.task
 
 

@@ -1,6 +1,5 @@
 """The Python interface: `run`, `leaderboard`, `load_solution`."""
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from drobench.app.config import as_override, compose, from_yaml, hydra_ready, register, resolve
+from drobench.app.results_folder import default_results
 from drobench.errors import DrobenchError
+from drobench.moved import warn_of_old_name
 from drobench.registry import load_catalogue
 from drobench.results.comparison.board import Leaderboard
 from drobench.results.comparison.filters import Filter
@@ -17,30 +18,34 @@ from drobench.results.record import Record
 from drobench.results.store import ResultStore
 
 
-def default_results() -> Path:
-    """Return the folder of results: `DROBENCH_RESULTS`, or `results` in the working directory."""
-    return Path(os.environ.get("DROBENCH_RESULTS", "results"))
-
-
-def run(*overrides: str, report: Callable[[dict[str, Any]], None] | None = None, **settings: Any) -> Record:
+def run(
+    *overrides: str,
+    on_evaluation: Callable[[dict[str, Any]], None] | None = None,
+    report: Callable[[dict[str, Any]], None] | None = None,
+    **settings: Any,
+) -> Record:
     """Compute one run, or return its stored record if it was finished before.
 
     Args:
         overrides: As on the command line: `"solver=gcivr"`, `"problem.gamma=0.5"`.
-        report: Called with every evaluation, a dictionary of metrics.
+        on_evaluation: Called with every evaluation, a dictionary of metrics.
+        report: The old name of `on_evaluation`.
         settings: Top-level settings by keyword: `seed=3`, `results="elsewhere"`.
 
     Returns:
         The record, whose `status` says how the run ended.
     """
-    from drobench.app.one_run import run_cell
+    from drobench.app.cell import run_cell
 
+    if report is not None:
+        warn_of_old_name("drobench.run(report=...)", "drobench.run(on_evaluation=...)")
+        on_evaluation = on_evaluation or report
     catalogue = load_catalogue()
     register(catalogue)
     words = [*overrides, *(f"{name}={as_override(value)}" for name, value in settings.items())]
     with hydra_ready():
         config = resolve(compose(words, catalogue))
-    return run_cell(config, catalogue, report=report)
+    return run_cell(config, catalogue, on_evaluation=on_evaluation)
 
 
 def leaderboard(results: str | Path | None = None, *, only: Filter | None = None, **settings: Any) -> Leaderboard:

@@ -1,24 +1,23 @@
 """One run, in one direction: config, dataset, problem, reformulation, oracle, solver, task."""
 
 import math
-import os
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import torch
-import torch.distributed
 
 from drobench.app.config import RunConfig, plain
 from drobench.app.optimum import Reference, find_optimum
+from drobench.app.prepare import Prepared
+from drobench.app.ranks import told_by_launcher
 from drobench.data.dataset import Dataset
 from drobench.objective.oracles.build import build_oracle
 from drobench.problem.problem import Problem
 from drobench.reformulation.routes import Route, find_route
-from drobench.registry import Catalogue, check_requirements
-from drobench.results.record import canonical_json
+from drobench.registry import check_requirements
 from drobench.training.solver_module import Task
-from drobench.training.trainer import check_devices, device_of
+from drobench.training.trainer import device_of
 
 _STAGE_PASSES = 20.0
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
@@ -35,37 +34,32 @@ class Assembly:
     task: Task
 
 
-def assemble(config: RunConfig, catalogue: Catalogue, optima: Path, reference: Reference | None = None) -> Assembly:
+def assemble(prepared: Prepared, optima: Path, reference: Reference | None = None) -> Assembly:
     """Put a run together; `optima` is the cache of certified optima, `reference` an optimum that was found before."""
-    catalogue.check_fit(config.problem.name, config.dataset.name)
-    catalogue.check_processes(config.solver.name, config.trainer.processes)
-    check_devices(config.trainer)
-    # Launchers further out, such as srun, may set this variable too, but not for our ranks.
-    local_rank = int(os.environ["LOCAL_RANK"]) if torch.distributed.is_torchelastic_launched() else 0
-    device = device_of(config.trainer, local_rank)
+    config, catalogue = prepared.config, prepared.catalogue
+    device = device_of(config.trainer, told_by_launcher("LOCAL_RANK", alone=0))
     dtype = DTYPES[config.trainer.dtype]
 
-    raw = load_dataset(config, catalogue)
+    loaded = prepared.usable_dataset()
+    dataset = loaded.to(device, dtype)
+
     build_problem = catalogue.problem(config.problem.name).entry.factory
-    entry = catalogue.solver(config.solver.name).entry
-
-    if raw.streamed:
-        reference = Reference(None, "the rows stay in their file, and a reference solver needs them in memory")
-    else:
-        exact_problem = build_problem(config.problem, raw, config.model)
-        route = find_route(exact_problem.form, entry.accepts, config.reformulation)
-        check_requirements(entry, route.form, [found.entry for found in catalogue.solvers.values()])
-        reference = reference or find_optimum(exact_problem, instance_of(config, raw), catalogue, optima)
-
-    dataset = raw.to(device, dtype)
     problem = build_problem(config.problem, dataset, config.model)
-    route = find_route(problem.form, entry.accepts, config.reformulation)
-    check_requirements(entry, route.form, [found.entry for found in catalogue.solvers.values()])
-    start = problem.start(torch.Generator().manual_seed(config.seed)).to(device, dtype)
-    start = route.lift(start)
+
+    solver = catalogue.solver(config.solver.name).entry
+    route = find_route(problem.form, solver.accepts, config.reformulation)
+    check_requirements(solver, route.form, [found.entry for found in catalogue.solvers.values()])
+
+    if loaded.streamed:
+        reference = Reference(None, "the rows stay in their file, and a reference solver needs them in memory")
+    elif reference is None:
+        exact_problem = build_problem(config.problem, loaded, config.model)
+        reference = find_optimum(exact_problem, instance_of(config, loaded), catalogue, optima)
+
+    start = route.lift(problem.start(torch.Generator().manual_seed(config.seed)).to(device, dtype))
     task = Task(
         problem=problem,
-        solver=entry.factory(config.solver),
+        solver=solver.factory(config.solver),
         build_oracles=[partial(build_oracle, form, config.seed, start) for form in route.stages],
         **_stage_limits(config, len(route.stages)),
         start=start,
@@ -87,19 +81,6 @@ def _stage_limits(config: RunConfig, stages: int) -> dict[str, float]:
         if limit is not None:
             return {"stage_passes": math.inf, f"stage_{name}": limit / stages}
     return {"stage_passes": _STAGE_PASSES}
-
-
-def load_dataset(config: RunConfig, catalogue: Catalogue) -> Dataset:
-    """Return the dataset as loaded; the last one is kept, since a sweep mostly stays on one."""
-    key = canonical_json(plain(config)["dataset"])
-    if key not in _last_dataset:
-        dataset = catalogue.dataset(config.dataset.name).entry.factory(config.dataset)
-        _last_dataset.clear()
-        _last_dataset[key] = dataset
-    return _last_dataset[key]
-
-
-_last_dataset: dict[str, Dataset] = {}
 
 
 def instance_of(config: RunConfig, dataset: Dataset) -> dict[str, object]:

@@ -2,7 +2,7 @@
 
 `python -m drobench.app.ranks ENDS.json --nproc-per-node N -m drobench.app.one_run RESOLVED.yaml OPTIMUM.json` is
 `torchrun` with the arguments after the first, except that a killed parent leaves neither launcher nor ranks behind, and
-that the codes with which ranks have failed are written to ENDS.json.
+that the codes with which ranks have failed are written to ENDS.json. A rank asks here what its launcher told it.
 """
 
 import ctypes
@@ -21,6 +21,16 @@ def end_with_parent(number: signal.Signals) -> None:
     """Ask the kernel to send this process a signal when its parent dies; only Linux can."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, number)
+
+
+def told_by_launcher(name: str, alone: int) -> int:
+    """Return `RANK`, `LOCAL_RANK` or `WORLD_SIZE` as torch's launcher has set it, or what a process alone has.
+
+    Launchers further out, such as srun, may set these variables too, but not for our ranks.
+    """
+    import torch.distributed
+
+    return int(os.environ[name]) if torch.distributed.is_torchelastic_launched() else alone
 
 
 def _launch(ends: Path, arguments: list[str]) -> None:

@@ -1,17 +1,15 @@
 """From what a run did to what is kept of it."""
 
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 import polars
 
 from drobench.app.assemble import Assembly
-from drobench.app.config import RunConfig, plain
+from drobench.app.config import plain
 from drobench.app.environment import environment, peak_memory
+from drobench.app.prepare import Prepared
 from drobench.data.dataset import Dataset
-from drobench.registry import Catalogue
 from drobench.results.record import (
     Communication,
     Component,
@@ -29,66 +27,55 @@ from drobench.training.solver_module import SolverModule
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-@dataclass(frozen=True)
-class Draft:
-    """What is known about a run before it has done anything."""
-
-    run_id: str
-    config: RunConfig
-    catalogue: Catalogue
-    started_at: str
-    dataset: Dataset | None
-
-    def record(self, status: Status, reason: str | None, **found: Any) -> Record:
-        """Return the record of this run with what was found."""
-        values = plain(self.config)
-        return Record(
-            run_id=self.run_id,
-            status=status,
-            reason=reason,
-            seed=self.config.seed,
-            started_at=self.started_at,
-            solver=Component(**self._component("solver", values), others=self._claims()),
-            problem=Component(**self._component("problem", values)),
-            dataset=DatasetComponent(
-                **self._component("dataset", values),
-                sha256=None if self.dataset is None else self.dataset.sha256,
-                rows=None if self.dataset is None else self.dataset.rows,
-                twin=self.dataset is not None and self.dataset.twin,
-            ),
-            model=values["model"],
-            budget=values["budget"],
-            trainer=values["trainer"],
-            reformulation=values["reformulation"],
-            environment=environment(self.config.trainer.threads, self.config.trainer.processes),
-            memory=Memory(peak_bytes=peak_memory()),
-            **found,
-        )
-
-    def _claims(self) -> dict[str, Any]:
-        """Return what the solver's entry says of the method: the rate it claims, and whether it is a reconstruction."""
-        entry = self.catalogue.solver(self.config.solver.name).entry
-        claims = {"rate": entry.rate, "reconstructed": entry.reconstructed or None}
-        return {name: claim for name, claim in claims.items() if claim is not None}
-
-    def _component(self, kind: str, values: dict[str, Any]) -> dict[str, Any]:
-        settings = dict(values[kind])
-        name = settings.pop("name")
-        found = getattr(self.catalogue, kind)(name)
-        return {"name": name, "config": settings, "distribution": found.distribution, "version": found.version}
+def record_of(prepared: Prepared, status: Status, reason: str | None, **found: Any) -> Record:
+    """Return the record of a run, with what was found, which for one that came to nothing is nothing."""
+    config, dataset = prepared.config, prepared.dataset
+    values = plain(config)
+    return Record(
+        run_id=prepared.run_id,
+        status=status,
+        reason=reason,
+        seed=config.seed,
+        started_at=prepared.started_at,
+        solver=Component(**_component(prepared, "solver", values), others=_claims(prepared)),
+        problem=Component(**_component(prepared, "problem", values)),
+        dataset=DatasetComponent(
+            **_component(prepared, "dataset", values),
+            sha256=None if dataset is None else dataset.sha256,
+            rows=None if dataset is None else dataset.rows,
+            twin=dataset is not None and dataset.twin,
+        ),
+        model=values["model"],
+        budget=values["budget"],
+        trainer=values["trainer"],
+        reformulation=values["reformulation"],
+        environment=environment(config.trainer.threads, config.trainer.processes),
+        memory=Memory(peak_bytes=peak_memory()),
+        **found,
+    )
 
 
-def now() -> str:
-    """Return the time as it stands in records."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
+def _claims(prepared: Prepared) -> dict[str, Any]:
+    """Return what the solver's entry says of the method: the rate it claims, and whether it is a reconstruction."""
+    entry = prepared.catalogue.solver(prepared.config.solver.name).entry
+    claims = {"rate": entry.rate, "reconstructed": entry.reconstructed or None}
+    return {name: claim for name, claim in claims.items() if claim is not None}
 
 
-def finished_record(draft: Draft, assembly: Assembly, module: SolverModule, setup: float, total: float) -> Record:
+def _component(prepared: Prepared, kind: str, values: dict[str, Any]) -> dict[str, Any]:
+    settings = dict(values[kind])
+    name = settings.pop("name")
+    found = getattr(prepared.catalogue, kind)(name)
+    return {"name": name, "config": settings, "distribution": found.distribution, "version": found.version}
+
+
+def finished_record(prepared: Prepared, assembly: Assembly, module: SolverModule, setup: float, total: float) -> Record:
     """Return the record of a run that came to its end, whatever end that was."""
     assert module.verdict is not None
     counts, progress = module.counts(), module.progress()
     iterates: dict[str, Any] = {name: Iterate(**scores.as_dict()) for name, (scores, _) in module.final.items()}
-    return draft.record(
+    return record_of(
+        prepared,
         module.verdict.status,
         module.verdict.reason,
         iterates=Iterates(**iterates),
@@ -109,7 +96,7 @@ def finished_record(draft: Draft, assembly: Assembly, module: SolverModule, setu
         others={
             "route": assembly.route.names,
             # Which iterate `last` is: `solver.output=random` makes it a random one.
-            "output": getattr(draft.config.solver, "output", "last"),
+            "output": getattr(prepared.config.solver, "output", "last"),
         },
     )
 

@@ -13,10 +13,11 @@ from typing import Any
 
 import torch
 
-from drobench.app.assemble import DTYPES, instance_of, load_dataset
+from drobench.app.assemble import DTYPES, instance_of
+from drobench.app.cell import run_cell
 from drobench.app.config import RunConfig, from_yaml, plain
 from drobench.app.identity import determinants
-from drobench.app.one_run import run_cell
+from drobench.app.loading import LastDataset
 from drobench.app.optimum import RELATIVE_TOLERANCE, find_optimum
 from drobench.data.dataset import Dataset
 from drobench.errors import DrobenchError
@@ -61,6 +62,7 @@ class Verifier:
         self.store = store
         self.catalogue = catalogue
         self.optima = optima
+        self.datasets = LastDataset()
 
     def verify(self, record: Record) -> Verdict:
         """Check one run."""
@@ -68,7 +70,7 @@ class Verifier:
             return Verdict(record, unverified=f"it {record.status} without a solution ({record.reason})")
         try:
             config = from_yaml(self.store.config(record.run_id), self.catalogue)
-            dataset = load_dataset(config, self.catalogue)
+            dataset = self.datasets.load(config, self.catalogue)
             found = [*self._identity(record, config, dataset), *self._results(record, config, dataset)]
         except (DrobenchError, OSError, ValueError, RuntimeError) as error:
             # Data that are not here, plugins that are not installed, points of another length.
@@ -149,7 +151,7 @@ class Verifier:
             try:
                 config = from_yaml(self.store.config(record.run_id), self.catalogue)
                 config = replace(config, results=folder, logger=replace(config.logger, name="none"))
-                again = run_cell(config, self.catalogue)
+                again = run_cell(config, self.catalogue, datasets=self.datasets)
             except (DrobenchError, OSError) as error:
                 return Verdict(record, unverified=f"{type(error).__name__}: {error}")
         if again.iterates.last is None or record.iterates.last is None:

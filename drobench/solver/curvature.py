@@ -48,8 +48,8 @@ def largest_curvature(oracle: CompositeOracle, communicator: Communicator, point
     if curvature > 0.0:
         return curvature
     raise DrobenchError(
-        f"The curvature of the objective where the method begins is {curvature}, so no step size can be derived from it: "
-        "set `solver.step_size` yourself."
+        f"The curvature of the objective where the method begins is {curvature}, so no step size can be derived from "
+        "it: set `solver.step_size` yourself."
     )
 
 

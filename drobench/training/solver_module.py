@@ -63,14 +63,14 @@ class Task:
 class SolverModule(pl.LightningModule):
     """Runs a solver under Lightning: clock, counters, budget, evaluations, checkpoints."""
 
-    def __init__(self, task: Task, log: Callable[[dict[str, Any]], None] | None = None) -> None:
+    def __init__(self, task: Task, on_evaluation: Callable[[dict[str, Any]], None] | None = None) -> None:
         super().__init__()
         self.automatic_optimization = False
         self.task = task
         self.iterate = torch.nn.Parameter(task.start.clone())
         self.budget = Budget(task.budget)
         self.evaluator = Evaluator(task.problem, task.optimum)
-        self.report = log
+        self.on_evaluation = on_evaluation
         self.solver_state: Any = None
         self.stage = 0
         self.steps = 0
@@ -257,8 +257,8 @@ class SolverModule(pl.LightningModule):
                 self.best, self.best_point = scores, recovered.clone()
             row = self._row(scores, progress)
             self.curve.append(row)
-            if self.report is not None and self.trainer.is_global_zero:
-                self.report(row)
+            if self.on_evaluation is not None and self.trainer.is_global_zero:
+                self.on_evaluation(row)
             self._log(row)
         return scores
 

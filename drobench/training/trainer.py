@@ -48,14 +48,14 @@ def train(
     config: TrainerConfig,
     log: RunLog,
     folder: Path,
-    report: Callable[[dict[str, Any]], None] | None = None,
+    on_evaluation: Callable[[dict[str, Any]], None] | None = None,
 ) -> SolverModule:
     """Run the task until its budget ends it; continue from a checkpoint in `folder` if there is one.
 
     Returns:
         The module, which holds curve, verdict and final iterates.
     """
-    module = SolverModule(task, report)
+    module = SolverModule(task, on_evaluation)
     checkpoint = folder / CHECKPOINT_NAME
     callbacks: list[pl.Callback] = []
     if config.checkpoint_seconds is not None or config.checkpoint_steps is not None:

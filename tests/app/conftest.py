@@ -1,5 +1,6 @@
 """A clean process for every test, the command line as a function, and one small finished run."""
 
+import logging
 import os
 import shutil
 import signal
@@ -34,6 +35,10 @@ def _clean_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[
         # A guest stays a choice of its group for the life of the process, unless it is taken out.
         ConfigStore.instance().repo.pop(group, None)
     signal.signal(signal.SIGINT, handler)
+    for logger in logging.root.manager.loggerDict.values():
+        # A run of Hydra silences all loggers there are, its own included.
+        if isinstance(logger, logging.Logger):
+            logger.disabled = False
     for name in set(os.environ) - set(environment):
         del os.environ[name]
 

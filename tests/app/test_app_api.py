@@ -5,7 +5,7 @@ import pytest
 from app_samples import SMALL
 
 from drobench import leaderboard, load_solution, run
-from drobench.app.api import default_results
+from drobench.app.results_folder import default_results
 from drobench.errors import DrobenchError
 from drobench.results.comparison.leaderboard import NothingToCompare
 from drobench.results.record import Status
@@ -29,8 +29,8 @@ def trained(tmp_path_factory):
 
 def rows_of_split(folder, record, split):
     """Find the raw rows of a split by their content: those that, scaled as in training, are its features."""
-    from drobench.app.assemble import load_dataset
     from drobench.app.config import from_yaml
+    from drobench.app.loading import load_dataset
     from drobench.registry import load_catalogue
 
     config = from_yaml(ResultStore(folder).config(record.run_id), load_catalogue())
@@ -111,7 +111,7 @@ def test_an_unknown_run_is_refused(trained):
 
 def test_run_takes_overrides_settings_and_a_reporter(tmp_path):
     rows = []
-    record = run("solver=unconstrained", *SMALL, seed=9, results=tmp_path / "r", report=rows.append)
+    record = run("solver=unconstrained", *SMALL, seed=9, results=tmp_path / "r", on_evaluation=rows.append)
     assert record.seed == 9
     assert record.status is Status.BUDGET_SPENT
     assert len(rows) == 6
@@ -170,3 +170,10 @@ def test_a_run_inside_a_thread_works_even_with_a_timeout(tmp_path):
     with ThreadPoolExecutor(1) as pool:
         record = pool.submit(run, *SMALL, timeout=60, results=tmp_path / "r").result()
     assert record.status is Status.BUDGET_SPENT
+
+
+def test_the_old_name_of_the_callback_works_and_warns(tmp_path):
+    rows = []
+    with pytest.warns(DeprecationWarning, match=r"run\(report=...\) is now drobench.run\(on_evaluation=...\)"):
+        record = run("solver=unconstrained", *SMALL, results=tmp_path / "r", report=rows.append)
+    assert rows[-1]["objective"] == record.iterates.last.objective

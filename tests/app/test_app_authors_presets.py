@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from drobench.app.cell import run_cell
 from drobench.app.config import plain
-from drobench.app.one_run import run_cell
 from drobench.results.record import Status
 
 PRESETS = ("noisy_groups", "intersectional", "ranking")
@@ -95,6 +95,7 @@ def test_the_presets_of_the_paper_have_none_of_the_flags(preset, task):
 
 
 @pytest.mark.parametrize("task", PRESETS)
+@pytest.mark.convergence
 def test_they_run_on_the_twins(preset, catalogue, task):
     record = run_cell(preset(task, *SMALL_TWINS[task], "budget.steps=6", "evaluation.every_passes=2"), catalogue)
     assert record.status is Status.BUDGET_SPENT
@@ -107,6 +108,7 @@ def test_they_run_on_the_twins(preset, catalogue, task):
     assert record.oracle.projections == 0
 
 
+@pytest.mark.convergence
 def test_the_cost_of_a_few_steps_is_that_of_the_script(preset, catalogue):
     steps = ("budget.steps=6", "evaluation.every_passes=2")
     noisy = run_cell(preset("noisy_groups", *SMALL_TWINS["noisy_groups"], *steps), catalogue).oracle

@@ -4,7 +4,7 @@ import pytest
 
 from drobench.app.composer import Composer
 from drobench.app.config import ConfigError, compose, data_dir, hydra_ready, plain, register, resolve
-from drobench.app.sweep import load_sweep
+from drobench.app.sweep_file import load_sweep
 
 SWEEPS = sorted(data_dir("sweeps").glob("*.yaml"))
 

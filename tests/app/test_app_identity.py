@@ -6,9 +6,9 @@ import dataclasses
 import pytest
 from app_samples import catalogue_with, guest
 
+from drobench.app.cell import run_cell
 from drobench.app.config import plain
 from drobench.app.identity import determinants, identify
-from drobench.app.one_run import run_cell
 from drobench.registry import load_catalogue
 
 DETERMINING = ("dataset", "problem", "solver", "model", "reformulation", "budget", "evaluation")
@@ -133,32 +133,3 @@ def test_a_recorded_run_has_the_id_of_its_configuration_and_data(configure, cata
     other = run_cell(configure("dataset.seed=1"), catalogue)
     assert other.dataset.sha256 != record.dataset.sha256
     assert other.run_id != record.run_id
-
-
-def test_a_record_says_what_the_solver_claims_and_whether_it_was_rebuilt(catalogue, configure):
-    from drobench.app.one_run import draft_of
-    from drobench.results.record import Status
-
-    claims = {
-        name: draft_of(configure(f"solver={name}"), catalogue).record(Status.FAILED, "not run").solver.others
-        for name in ("scgd", "sevr", "minibatch_dro")
-    }
-    assert claims["scgd"] == {"rate": catalogue.solver("scgd").entry.rate}
-    assert claims["sevr"]["reconstructed"] is True
-    assert claims["minibatch_dro"] == {}
-
-
-def test_a_reconstruction_is_said_where_plugins_are_listed_and_solvers_compared(catalogue):
-    import io
-
-    from rich.console import Console
-
-    from drobench.app.console import show_plugins
-    from drobench.results.comparison.notes import reconstruction_note
-
-    shown = io.StringIO()
-    show_plugins(Console(file=shown, width=300), catalogue)
-    lines = {line.split()[0]: line for line in shown.getvalue().splitlines() if line.strip()}
-    assert "[reconstructed]" in lines["sevr"]
-    assert "[reconstructed]" not in lines["scgd"]
-    assert reconstruction_note({}) is None

@@ -1,551 +1,79 @@
-"""One cell: exactly one record comes out, whatever the solver does."""
+"""The program of a rank, alone; several of them meet in tests/distributed."""
 
 import json
-import os
-import signal
-import subprocess
 import sys
-import time
 
-import polars
 import pytest
-import safetensors.numpy
-import torch
-from app_samples import GuestConfig, catalogue_with, gradient_step, guest, records_in
+from app_samples import catalogue_with, guest
 
-from drobench.app.assemble import load_dataset
-from drobench.app.identity import identify
-from drobench.app.one_run import fail_cell, run_cell
-from drobench.errors import DrobenchError
-from drobench.objective.composite import Composite
-from drobench.objective.forms import FiniteSum
-from drobench.reformulation.routes import NoRouteError
-from drobench.registry import NeedsNotMet, ProblemEntry
-from drobench.results.record import ITERATE_FIELDS, Record, Status
-from drobench.results.store import ResultStore, RunBusy, StoreUnusable
-
-FIELDS = {
-    "schema", "run_id", "status", "reason", "seed", "started_at", "solver", "problem", "dataset", "model", "budget",
-    "trainer", "iterates", "optimum", "oracle", "communication", "seconds", "memory", "environment",
-}  # fmt: skip
-COUNTERS = {"inner_values", "inner_jacobians", "loss_gradients", "constraint_checks", "projections", "passes"}
-
-
-def raising(state, oracle):
-    raise ValueError("this solver has had enough")
-
-
-def refuse(constant):
-    raise AssertionError(f"{constant} is not JSON")
+from drobench.app import one_run
+from drobench.app.config import to_yaml
+from drobench.app.launching import reference_to_dict
+from drobench.app.optimum import Reference
+from drobench.results.record import Status
 
 
 @pytest.fixture
-def payload(configure, catalogue, results):
-    """The record of a small run, as any JSON parser would read it."""
-    record = run_cell(configure("solver=scgd", "seed=3", "budget.steps=null", "budget.passes=4"), catalogue)
-    text = (results / record.run_id / "record.json").read_text()
-    return json.loads(text, parse_constant=refuse)
+def resolved(configure, tmp_path):
+    """Write the configuration of a small run as `--cfg job --resolve` prints it."""
+
+    def write(*words, **options):
+        file = tmp_path / "resolved.yaml"
+        file.write_text(to_yaml(configure(*words, **options)))
+        return file
+
+    return write
 
 
-def test_a_record_has_every_promised_field(payload):
-    assert payload.keys() >= FIELDS
-    assert payload["schema"] == 1
-    assert payload["status"] == "budget_spent"
-    assert payload["seed"] == 3
-    for kind, name in (("solver", "scgd"), ("problem", "kl_classification"), ("dataset", "synthetic")):
-        assert payload[kind]["name"] == name
-        assert payload[kind]["distribution"] == "drobench"
-        assert payload[kind]["version"]
-        assert "name" not in payload[kind]["config"]
-    assert (payload["dataset"]["rows"], payload["dataset"]["twin"]) == (60, False)
-    assert len(payload["dataset"]["sha256"]) == 64
-    assert payload["problem"]["config"]["l2"] == 0.1
-    assert payload["model"]["name"] == "linear"
-    assert payload["budget"]["passes"] == 4
-    assert payload["trainer"]["dtype"] == "float64"
-    assert set(payload["optimum"]) == {"value", "method", "certificate"}
-    assert payload["oracle"].keys() >= COUNTERS
-    assert set(payload["communication"]) == {"rounds", "bytes"}
-    assert set(payload["seconds"]) == {"solver", "evaluation", "setup", "total"}
-    assert payload["memory"]["peak_bytes"] > 1e6
-    assert payload["started_at"].endswith("+00:00")
-
-
-def test_the_scored_iterates_are_complete_and_consistent(payload):
-    iterates = payload["iterates"]
-    assert set(iterates) == {"last", "average", "best_feasible"}
-    optimum = payload["optimum"]["value"]
-    for iterate in iterates.values():
-        assert iterate.keys() >= set(ITERATE_FIELDS)
-        assert iterate["gap"] == pytest.approx(iterate["objective"] - optimum, abs=1e-12)
-        assert iterate["gap"] >= 0
-        # Without constraints violations do not exist, and every point is feasible.
-        assert iterate["train_max_violation"] is None
-        assert iterate["test_max_violation"] is None
-        assert iterate["feasible"] is True
-        assert all(0 <= iterate[f"{split}_error"] <= 1 for split in ("train", "validation", "test"))
-        assert iterate["stationarity"] >= 0
-    assert iterates["last"]["step"] == iterates["average"]["step"] >= iterates["best_feasible"]["step"]
-
-
-def test_the_environment_says_where_and_with_what(payload):
-    environment = payload["environment"]
-    assert (environment["threads"], environment["world_size"]) == (1, 1)
-    assert environment["versions"]["torch"].split("+")[0] == torch.__version__.split("+")[0]
-    assert {"python", "drobench", "numpy", "pytorch-lightning"} <= environment["versions"].keys()
-    assert environment["hardware"]["cores"] == os.cpu_count()
-    assert "git_revision" in environment
-    assert "git_dirty" in environment
-
-
-def test_the_times_add_up(payload):
-    seconds = payload["seconds"]
-    assert all(value > 0 for value in seconds.values())
-    assert seconds["solver"] + seconds["evaluation"] + seconds["setup"] <= seconds["total"]
-
-
-def test_the_record_tells_its_route_and_which_iterate_is_last(payload):
-    assert payload["route"] == ["kl_penalty"]
-    assert payload["output"] == "last"
-    assert payload["optimum_reason"] is None
-
-
-def test_the_record_is_what_was_returned(configure, catalogue, results):
-    record = run_cell(configure(), catalogue)
-    text = (results / record.run_id / "record.json").read_text()
-    assert text == record.to_json()
-    assert Record.from_json(text) == ResultStore(results).read(record.run_id)
-
-
-def test_the_oracle_is_counted_by_the_harness(configure, results):
-    catalogue = catalogue_with(solvers=(guest("counting"),))
-    record = run_cell(configure("solver=counting", "budget.steps=7", using=catalogue), catalogue)
-    rows = 36
-    assert record.oracle.loss_gradients == 7 * rows
-    assert record.oracle.passes == 7
-    assert (record.oracle.inner_values, record.oracle.constraint_checks, record.oracle.projections) == (0, 0, 0)
-    assert (record.communication.rounds, record.communication.bytes) == (0, 0)
-
-
-def test_the_curve_has_a_row_per_evaluation(configure, catalogue, results):
-    words = ("solver=unconstrained", "budget.steps=null", "budget.passes=4", "evaluation.every_passes=2")
-    record = run_cell(configure(*words), catalogue)
-    curve = polars.read_parquet(results / record.run_id / "curve.parquet")
-    expected = {"step", "passes", "oracle_calls", "solver_seconds", "communication_rounds", "communication_bytes"}
-    assert expected | COUNTERS | set(ITERATE_FIELDS) <= set(curve.columns)
-    assert curve["step"].to_list() == [0, 2, 4]
-    assert curve["passes"].to_list() == [0.0, 2.0, 4.0]
-    assert curve["solver_seconds"].is_sorted()
-    assert curve["objective"][-1] == record.iterates.last.objective
-    assert curve["gap"][0] == pytest.approx(curve["objective"][0] - record.optimum.value, abs=1e-12)
-    assert curve["feasible"].to_list() == [True, True, True]
-    assert "test_worst_class_error" in curve.columns
-
-
-def test_the_solution_holds_the_scored_points_and_the_scaling(configure, catalogue, results):
-    record = run_cell(configure("solver=scgd", "dataset.standardize=true"), catalogue)
-    arrays = safetensors.numpy.load_file(results / record.run_id / "solution.safetensors")
-    assert set(arrays) >= {"last", "average", "best_feasible", "feature_mean", "feature_scale"}
-    points = [arrays[name] for name in ("last", "average", "best_feasible")]
-    assert {point.shape for point in points} == {(4,)}
-    assert {point.dtype.name for point in points} == {"float64"}
-    assert arrays["feature_mean"].shape == arrays["feature_scale"].shape == (3,)
-    assert abs(arrays["feature_mean"]).max() > 1e-3
-    # The stored point is the one that was scored.
-    config = configure("dataset.standardize=true")
-    dataset = load_dataset(config, catalogue)
-    problem = catalogue.problem("kl_classification").entry.factory(config.problem, dataset, config.model)
-    for name in ("last", "average", "best_feasible"):
-        value = float(problem.form.value(torch.from_numpy(arrays[name])))
-        assert value == pytest.approx(getattr(record.iterates, name).objective, abs=1e-14)
-
-
-def test_a_solver_without_average_has_none(configure, results):
-    catalogue = catalogue_with(solvers=(guest("plain"),))
-    record = run_cell(configure("solver=plain", using=catalogue), catalogue)
-    assert record.iterates.average is None
-    assert "average" not in ResultStore(results).solution(record.run_id)
-
-
-def test_the_same_run_twice_is_the_same_to_the_last_bit(configure, catalogue, results, tmp_path):
-    first = run_cell(configure("solver=scgd"), catalogue)
-    config = configure("solver=scgd")
-    config.results = str(tmp_path / "other")
-    second = run_cell(config, catalogue)
-    assert second.run_id == first.run_id
-    assert second.iterates.last.objective == first.iterates.last.objective
-    other = run_cell(configure("solver=scgd", "seed=1"), catalogue)
-    assert other.iterates.last.objective != first.iterates.last.objective
-
-
-def test_a_finished_run_is_not_computed_again(configure, results):
-    calls = []
-
-    def counting(state, oracle):
-        calls.append(1)
-        return gradient_step(state, oracle)
-
-    catalogue = catalogue_with(solvers=(guest("counting", counting),))
-    config = configure("solver=counting", using=catalogue)
-    first = run_cell(config, catalogue)
-    assert len(calls) == 5
-    assert run_cell(config, catalogue) == first
-    assert len(calls) == 5
-    again = run_cell(config, catalogue, again=True)
-    assert len(calls) == 10
-    assert again.run_id == first.run_id
-    assert len(records_in(results)) == 1
-
-
-def test_every_evaluation_is_reported(configure, catalogue):
-    rows = []
-    run_cell(configure("solver=unconstrained"), catalogue, report=rows.append)
-    assert [row["step"] for row in rows] == [0, 1, 2, 3, 4, 5]
-    assert all(row["objective"] > 0 for row in rows)
-
-
-def test_a_solver_that_raises_is_a_failed_run_and_is_tried_again(configure, results, capsys):
-    broken = catalogue_with(solvers=(guest("moody", raising),))
-    config = configure("solver=moody", using=broken)
-    record = run_cell(config, broken)
-    assert record.status is Status.FAILED
-    assert record.reason == "ValueError: this solver has had enough"
-    assert "this solver has had enough" in capsys.readouterr().err
-    assert record.iterates.last is None
-    assert record.optimum is None
+def test_one_process_does_what_the_command_does(resolved, results):
+    record = one_run.be_rank(resolved("seed=5"))
+    assert (record.status, record.seed) == (Status.BUDGET_SPENT, 5)
     assert (results / record.run_id / "record.json").is_file()
-    assert not ResultStore(results).finished(record.run_id)
-    # Another run is unharmed, and the repaired solver gets its chance under the same id.
-    repaired = catalogue_with(solvers=(guest("moody"),))
-    assert run_cell(configure("solver=scgd"), repaired).status is Status.BUDGET_SPENT
-    second = run_cell(config, repaired)
-    assert (second.run_id, second.status) == (record.run_id, Status.BUDGET_SPENT)
-    assert len(records_in(results)) == 2
 
 
-def test_a_solver_that_raises_later_on_is_a_failed_run_too(configure, results):
-    def late(state, oracle):
-        return raising(state, oracle) if state.steps == 3 else gradient_step(state, oracle)
+def test_a_known_optimum_is_used_and_not_sought(resolved, results, tmp_path):
+    known = tmp_path / "optimum.json"
+    known.write_text(json.dumps(reference_to_dict(Reference(None, "somebody else knows"))))
+    record = one_run.be_rank(resolved(), known)
+    assert record.optimum_reason == "somebody else knows"
+    assert not (results / ".optima").exists()
 
-    catalogue = catalogue_with(solvers=(guest("late", late),))
-    assert run_cell(configure("solver=late", using=catalogue), catalogue).status is Status.FAILED
 
-
-def test_a_factory_that_raises_is_a_failed_run(configure, results):
-    def build(config):
-        raise TypeError("cannot be built")
-
-    catalogue = catalogue_with(solvers=(guest("unbuilt", factory=build),))
-    record = run_cell(configure("solver=unbuilt", using=catalogue), catalogue)
-    assert (record.status, record.reason) == (Status.FAILED, "TypeError: cannot be built")
-
-
-def test_a_point_that_is_no_number_ends_the_run(configure, results):
-    def explode(state, oracle):
-        return state.point + float("nan")
-
-    catalogue = catalogue_with(solvers=(guest("exploding", explode),))
-    record = run_cell(configure("solver=exploding", using=catalogue), catalogue)
-    assert record.status is Status.NON_FINITE
-    text = (results / record.run_id / "record.json").read_text()
-    assert json.loads(text, parse_constant=refuse)["iterates"]["last"]["objective"] is None
-
-
-def test_a_run_far_above_its_start_has_diverged(configure):
-    catalogue = catalogue_with(solvers=(guest("leaving", lambda state, oracle: state.point + 1e4),))
-    assert run_cell(configure("solver=leaving", using=catalogue), catalogue).status is Status.DIVERGED
-
-
-def test_a_target_ends_a_run_early(configure, catalogue):
-    record = run_cell(configure("solver=gcivr", "budget.steps=100000", "budget.target_gap=0.2"), catalogue)
-    assert record.status is Status.CONVERGED
-    assert "target_gap" in record.reason
-    assert record.iterates.last.step < 100000
-
-
-def group_problem(catalogue):
-    original = catalogue.problem("kl_classification").entry
-    return ProblemEntry(
-        name="grouped",
-        summary="Needs groups.",
-        config=original.config,
-        factory=original.factory,
-        needs=frozenset({"binary_labels", "groups"}),
-    )
-
-
-def test_a_problem_that_needs_what_the_data_lack_is_refused(configure, catalogue, results):
-    guests = catalogue_with(problems=(group_problem(catalogue),))
-    config = configure("problem=grouped", "problem.l2=0.1", using=guests)
-    with pytest.raises(NeedsNotMet, match=r"'grouped' needs .*groups.*'synthetic' does not provide groups"):
-        run_cell(config, guests)
-    assert not records_in(results)
-
-
-def test_a_kept_refusal_is_a_skipped_record(configure, catalogue, results):
-    guests = catalogue_with(problems=(group_problem(catalogue),))
-    config = configure("problem=grouped", "problem.l2=0.1", using=guests)
-    record = run_cell(config, guests, keep_refusals=True)
-    assert record.status is Status.SKIPPED
-    assert "groups" in record.reason
-    assert (record.dataset.sha256, record.dataset.rows) == (None, None)
-    assert ResultStore(results).read(record.run_id).status is Status.SKIPPED
-    assert run_cell(config, guests, keep_refusals=True).run_id == record.run_id
-
-
-class Unreachable:
-    """A form that no reformulation leads to."""
-
-
-def test_a_solver_without_a_way_to_its_form_is_refused(configure, results):
-    catalogue = catalogue_with(solvers=(guest("foreign", accepts=(Unreachable,)),))
-    config = configure("solver=foreign", using=catalogue)
-    with pytest.raises(NoRouteError, match="Unreachable"):
-        run_cell(config, catalogue)
-    assert not records_in(results)
-    record = run_cell(config, catalogue, keep_refusals=True)
-    assert record.status is Status.SKIPPED
-    assert "Unreachable" in record.reason
-
-
-def test_a_trainer_that_this_machine_cannot_serve_is_refused(configure, catalogue, results):
-    if torch.cuda.is_available():
-        pytest.skip("this machine has a GPU")
-    with pytest.raises(DrobenchError, match=r"trainer=ddp needs a CUDA GPU.*trainer=ddp_cpu"):
-        run_cell(configure("trainer=ddp"), catalogue)
-    assert not records_in(results)
-
-
-def test_a_run_that_takes_too_long_is_given_up(configure, catalogue, results):
-    def dream(state, oracle):
-        while True:
-            time.sleep(0.01)
-
-    guests = catalogue_with(solvers=(guest("dreaming", dream),))
-    # The optimum is found beforehand, so that the time is the solver's.
-    run_cell(configure("solver=scgd"), catalogue)
-    began = time.monotonic()
-    record = run_cell(configure("solver=dreaming", "timeout=1.5", using=guests), guests)
-    assert time.monotonic() - began < 30
-    assert (record.status, record.reason) == (Status.FAILED, "timed out after 1.5 s")
-    assert signal.getitimer(signal.ITIMER_REAL)[1] == 0
-
-
-def test_the_timeout_outlives_a_solver_that_swallows_exceptions(configure, catalogue, results):
-    def stubborn(state, oracle):
-        while True:
-            try:
-                time.sleep(0.01)
-            except Exception:
-                continue
-
-    guests = catalogue_with(solvers=(guest("stubborn", stubborn),))
-    record = run_cell(configure("solver=stubborn", "timeout=1", using=guests), guests)
-    assert record.reason == "timed out after 1 s"
-
-
-def interrupting(state, oracle):
-    raise KeyboardInterrupt
-
-
-def test_an_interrupted_run_leaves_no_record(configure, results):
-    catalogue = catalogue_with(solvers=(guest("interrupted", interrupting),))
-    with pytest.raises((KeyboardInterrupt, SystemExit)):
-        run_cell(configure("solver=interrupted", using=catalogue), catalogue)
-    assert not records_in(results)
-
-
-def test_an_interrupted_run_says_so_and_leaves_ctrl_c_working(configure, results):
-    before = signal.getsignal(signal.SIGINT)
-    catalogue = catalogue_with(solvers=(guest("interrupted", interrupting),))
-    # A `SystemExit` would end a notebook's kernel or a script that means to go on.
-    with pytest.raises(KeyboardInterrupt):
-        run_cell(configure("solver=interrupted", using=catalogue), catalogue)
-    assert signal.getsignal(signal.SIGINT) is before
-
-
-def test_an_interrupted_run_goes_on_afterwards(configure, results):
-    broken = catalogue_with(solvers=(guest("patient", interrupting),))
-    config = configure("solver=patient", using=broken)
-    with pytest.raises((KeyboardInterrupt, SystemExit)):
-        run_cell(config, broken)
-    repaired = catalogue_with(solvers=(guest("patient"),))
-    assert run_cell(config, repaired).status is Status.BUDGET_SPENT
-
-
-HOLDER = """
-import sys
-from pathlib import Path
-from drobench.results.store import ResultStore
-
-with ResultStore(Path(sys.argv[1])).lock(sys.argv[2]):
-    print("held", flush=True)
-    sys.stdin.read()
-"""
-
-
-def test_a_run_that_another_process_computes_is_busy(configure, catalogue, results):
-    config = configure()
-    run_id = identify(config, catalogue, load_dataset(config, catalogue).sha256)
-    holder = subprocess.Popen(
-        [sys.executable, "-c", HOLDER, str(results), run_id], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    with holder:
-        assert holder.stdout.readline() == "held\n"
-        with pytest.raises(RunBusy, match=run_id[:12]):
-            run_cell(config, catalogue)
-        assert not records_in(results)
-        other = run_cell(configure("seed=1"), catalogue)
-        assert other.status is Status.BUDGET_SPENT
-        holder.stdin.close()
-    assert holder.returncode == 0
-    assert run_cell(config, catalogue).run_id == run_id
-
-
-def test_single_precision_stays_single(configure, results):
-    seen = set()
-
-    def watching(state, oracle):
-        value, gradients = oracle.estimate(state.point[None], oracle.draw())
-        seen.update({state.point.dtype, value.dtype, gradients.dtype})
-        return gradient_step(state, oracle)
-
-    catalogue = catalogue_with(solvers=(guest("watching", watching),))
-    record = run_cell(configure("solver=watching", "trainer.dtype=float32", using=catalogue), catalogue)
-    assert record.status is Status.BUDGET_SPENT
-    assert seen == {torch.float32}
-    arrays = ResultStore(results).solution(record.run_id)
-    assert arrays["last"].dtype.name == "float32"
-    assert arrays["feature_mean"].dtype.name == "float64"
-    exact = run_cell(configure("solver=watching", using=catalogue), catalogue)
-    assert exact.run_id != record.run_id
-    assert record.iterates.last.objective == pytest.approx(exact.iterates.last.objective, rel=1e-5)
-    assert record.optimum == exact.optimum
-
-
-@pytest.mark.parametrize("solver", ["gcivr", "scgd", "unconstrained"])
-def test_every_solver_runs_in_single_precision(configure, catalogue, results, solver):
-    record = run_cell(configure(f"solver={solver}", "trainer.dtype=float32"), catalogue)
-    assert record.status is Status.BUDGET_SPENT
-    assert ResultStore(results).solution(record.run_id)["last"].dtype.name == "float32"
-
-
-def test_a_network_runs_on_real_data(configure, catalogue, results):
-    words = ("dataset=breast_cancer", "model=mlp", "model.hidden=[5]", "budget.passes=3")
-    record = run_cell(configure(*words, "solver=gcivr", "solver.step_size=0.02", base=()), catalogue)
-    assert record.status is Status.BUDGET_SPENT
-    assert record.optimum is None
-    assert "not convex" in record.optimum_reason
-    assert record.iterates.last.gap is None
-    assert ResultStore(results).solution(record.run_id)["last"].shape == (30 * 5 + 5 + 5 + 1,)
-    curve = ResultStore(results).curve(record.run_id)
-    assert curve["objective"][-1] < curve["objective"][0]
-
-
-def test_the_seed_moves_the_start_of_a_network(configure, catalogue):
-    words = ("model=mlp", "model.hidden=[3]", "solver=unconstrained", "budget.steps=1")
-    first, second = (run_cell(configure(*words, f"seed={seed}"), catalogue) for seed in (0, 1))
-    assert first.iterates.last.objective != second.iterates.last.objective
-
-
-def test_a_results_folder_that_cannot_be_is_named(configure, catalogue, tmp_path):
-    (tmp_path / "file").write_text("a regular file")
-    config = configure()
-    config.results = str(tmp_path / "file" / "results")
-    with pytest.raises(StoreUnusable, match="DROBENCH_RESULTS") as refusal:
-        run_cell(config, catalogue)
-    assert str(tmp_path / "file" / "results") in str(refusal.value)
-
-
-def test_a_cell_can_be_failed_from_outside_but_not_unmade(configure, catalogue, results):
-    config = configure()
-    failed = fail_cell(config, catalogue, "its process died")
-    assert (failed.status, failed.reason) == (Status.FAILED, "its process died")
-    assert failed.dataset.rows == 60
-    done = run_cell(config, catalogue)
-    assert done.run_id == failed.run_id
-    assert fail_cell(config, catalogue, "too late") == done
-
-
-def test_a_failed_repetition_does_not_destroy_the_result(configure, results):
-    sound = catalogue_with(solvers=(guest("fickle"),))
-    config = configure("solver=fickle", using=sound)
-    first = run_cell(config, sound)
-    broken = catalogue_with(solvers=(guest("fickle", raising),))
-    assert run_cell(config, broken, again=True).status is Status.FAILED
-    assert ResultStore(results).read(first.run_id).iterates.last is not None
-
-
-def test_nothing_but_results_is_left_behind(configure, catalogue, results, tmp_path):
-    record = run_cell(configure(), catalogue)
-    assert [item.name for item in tmp_path.iterdir()] == ["results"]
-    assert sorted(file.name for file in (results / record.run_id).iterdir()) == [
-        "config.yaml", "curve.parquet", "record.json", "solution.safetensors",
-    ]  # fmt: skip
-    assert not list((results / ".work").iterdir())
-    assert not list((results / ".writing").iterdir())
-
-
-def test_the_csv_logger_writes_beside_the_run_not_into_it(configure, catalogue, results):
-    plain = run_cell(configure(), catalogue)
-    logged = run_cell(configure("logger=csv"), catalogue, again=True)
-    assert logged.run_id == plain.run_id
-    metrics = polars.read_csv(results / ".logs" / plain.run_id / "metrics.csv")
-    assert metrics["objective"].len() == ResultStore(results).curve(plain.run_id).height
-
-
-def test_threads_are_put_back_after_a_run(configure, catalogue):
-    before = torch.get_num_threads()
-    seen = []
-
-    def watching(state, oracle):
-        seen.append(torch.get_num_threads())
-        return gradient_step(state, oracle)
-
-    guests = catalogue_with(solvers=(guest("watching", watching),))
-    run_cell(configure("solver=watching", "trainer.threads=2", using=guests), guests)
-    assert set(seen) == {2}
-    assert torch.get_num_threads() == before
-
-
-def test_a_killed_run_goes_on_from_its_checkpoint(configure, results):
-    def stop_at_four(state, oracle):
-        if state.steps == 4:
-            raise KeyboardInterrupt
-        return gradient_step(state, oracle)
-
-    words = ("solver=walking", "budget.steps=8", "trainer.checkpoint_steps=1", "trainer.checkpoint_seconds=null")
-    broken = catalogue_with(solvers=(guest("walking", stop_at_four),))
-    config = configure(*words, using=broken)
-    with pytest.raises((KeyboardInterrupt, SystemExit)):
-        run_cell(config, broken)
-    steps = []
-
-    def counting(state, oracle):
-        steps.append(state.steps)
-        return gradient_step(state, oracle)
-
-    repaired = catalogue_with(solvers=(guest("walking", counting),))
-    record = run_cell(config, repaired)
-    assert steps[0] > 0
-    assert steps[-1] == 7
-    straight = configure(*words, using=repaired)
-    straight.results = str(results.parent / "straight")
-    assert run_cell(straight, repaired).iterates.last.objective == record.iterates.last.objective
-
-
-def test_guests_are_used_in_the_form_they_accept(configure):
-    kinds = []
-
-    def watching(state, oracle):
-        kinds.append(type(oracle.materialise()))
-        return state.point
+@pytest.mark.parametrize("refused", [True, False])
+def test_a_rank_that_fails_writes_down_why(resolved, results, tmp_path, monkeypatch, refused):
+    def fail(state, oracle):
+        raise ArithmeticError("broken on purpose")
 
     guests = catalogue_with(
-        solvers=(guest("sum", watching), guest("whole", watching, accepts=(Composite,), config=GuestConfig))
+        solvers=(guest("broken", fail, accepts=(Reference,)) if refused else guest("broken", fail),)
     )
-    for name, form, route in (("sum", FiniteSum, "(relaxation)"), ("whole", Composite, "kl_penalty")):
-        kinds.clear()
-        record = run_cell(configure(f"solver={name}", using=guests), guests)
-        assert issubclass(kinds[0], form)
-        assert route in record.others["route"][0]
+    monkeypatch.setattr(one_run, "load_catalogue", lambda: guests)
+    known = tmp_path / "optimum.json"
+    known.write_text(json.dumps(reference_to_dict(Reference(None, "not needed"))))
+    with pytest.raises(Exception, match="No way from" if refused else "broken on purpose"):
+        one_run.be_rank(resolved("solver=broken", using=guests), known)
+    (note,) = (results / ".work").glob("*/rank0.json")
+    assert ("NoRouteError" if refused else "ArithmeticError: broken on purpose") in json.loads(note.read_text())[
+        "reason"
+    ]
+
+
+def test_another_number_of_processes_is_refused_with_the_command_for_this_one(resolved, monkeypatch, capsys):
+    file = resolved("trainer=ddp_cpu", "trainer.devices=2")
+    monkeypatch.setattr(sys, "argv", ["one_run", str(file)])
+    monkeypatch.setattr(one_run, "end_with_parent", lambda number: None)
+    with pytest.raises(SystemExit) as ended:
+        one_run.main()
+    assert ended.value.code == 2
+    shown = capsys.readouterr().err
+    assert "for 2 processes" in shown
+    assert "found 1" in shown
+    assert "torchrun --nnodes 1 --nproc-per-node 2" in shown
+
+
+def test_the_program_ends_with_the_code_of_its_run(resolved, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["one_run", str(resolved())])
+    monkeypatch.setattr(one_run, "end_with_parent", lambda number: None)
+    with pytest.raises(SystemExit) as ended:
+        one_run.main()
+    assert ended.value.code == 0

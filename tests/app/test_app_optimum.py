@@ -8,7 +8,7 @@ import scipy.special
 import torch
 from app_samples import catalogue_with, guest, with_solver
 
-from drobench.app.assemble import load_dataset
+from drobench.app.loading import load_dataset
 from drobench.app.optimum import RELATIVE_TOLERANCE, find_optimum
 from drobench.objective.forms import FiniteSum, RobustRisk
 from drobench.reformulation.certificates import lower_bound
@@ -68,6 +68,7 @@ def newton_minimum(features, signs, gamma, l2):
 
 
 @pytest.mark.parametrize(("gamma", "l2"), [(1.0, 1e-3), (0.5, 1e-2)])
+@pytest.mark.convergence
 def test_the_optimum_on_real_data_is_that_of_an_independent_method(configure, catalogue, optimum_of, gamma, l2):
     words = (f"problem.gamma={gamma}", f"problem.l2={l2}", "dataset=breast_cancer")
     features, signs = design(configure(*words, base=()), catalogue)
@@ -82,6 +83,7 @@ def test_the_optimum_on_real_data_is_that_of_an_independent_method(configure, ca
     assert certificate["lower_bound"] <= expected + 1e-12
 
 
+@pytest.mark.convergence
 def test_an_l1_part_is_certified_and_agrees_with_an_interior_point_solver(configure, catalogue, optimum_of):
     import cvxpy
 

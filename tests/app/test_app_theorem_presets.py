@@ -5,7 +5,8 @@ import math
 import pytest
 
 from drobench.app.assemble import assemble
-from drobench.app.one_run import run_cell
+from drobench.app.cell import run_cell
+from drobench.app.prepare import prepare
 from drobench.results.record import Status
 
 CONVEX = ("kl_convex", "chi2_convex")
@@ -21,7 +22,9 @@ def preset(configure):
 @pytest.fixture
 def form(preset, catalogue, tmp_path):
     """Return the form that the preset's solver works on."""
-    return lambda theorem, *words: assemble(preset(theorem, *words), catalogue, tmp_path).task.build_oracles[-1].args[0]
+    return lambda theorem, *words: (
+        assemble(prepare(preset(theorem, *words), catalogue), tmp_path).task.build_oracles[-1].args[0]
+    )
 
 
 @pytest.mark.parametrize("theorem", [*CONVEX, *NONCONVEX])
@@ -34,6 +37,7 @@ def test_the_theorems_on_divergences_are_followed_to_the_letter(preset, theorem)
 
 
 @pytest.mark.parametrize("theorem", CONVEX)
+@pytest.mark.convergence
 def test_the_stages_reach_the_accuracy_they_are_made_for(preset, catalogue, theorem):
     words = ("dataset.rows=400", "problem.l2=0.1", "solver.restarts=3")
     strength = () if theorem == "kl_convex" else ("solver.strong_convexity=0.1",)
@@ -44,10 +48,11 @@ def test_the_stages_reach_the_accuracy_they_are_made_for(preset, catalogue, theo
 
 
 @pytest.mark.parametrize("theorem", NONCONVEX)
+@pytest.mark.convergence
 def test_the_theorems_without_convexity_approach_a_stationary_point(preset, catalogue, theorem):
     curve = []
     config = preset(theorem, "dataset.rows=400", "budget.passes=100", "solver.output=last")
-    record = run_cell(config, catalogue, report=curve.append)
+    record = run_cell(config, catalogue, on_evaluation=curve.append)
     assert record.iterates.last.gap is None
     assert record.iterates.last.stationarity < 0.2 * curve[0]["stationarity"]
 
@@ -81,6 +86,7 @@ def test_the_weight_is_above_what_the_theorem_asks_for_and_the_step_is_that_of_t
     ("theorem", "words"),
     [("wasserstein", ("solver.stage_epochs=60", "dataset.rows=50")), ("constrained", ())],
 )
+@pytest.mark.convergence
 def test_the_constrained_theorem_ends_feasible_and_within_its_accuracy(preset, catalogue, theorem, words):
     record = run_cell(preset(theorem, *words), catalogue)
     last = record.iterates.last

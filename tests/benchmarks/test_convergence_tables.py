@@ -18,7 +18,7 @@ from benchmarks.convergence import (
 )
 from drobench.app.composer import Composer
 from drobench.app.config import data_dir, hydra_ready, register, resolve
-from drobench.app.sweep import load_sweep
+from drobench.app.sweep_file import load_sweep
 from drobench.registry import load_catalogue
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch.distributed
 
-from drobench.app import one_run
+from drobench.app import cell, one_run
 from drobench.app.meeting import Meeting
 from drobench.errors import DrobenchError
 from drobench.results.record import Status
@@ -98,7 +98,7 @@ def test_ranks_started_by_hand_look_for_the_optimum_once(two_machines):
 
 def test_a_run_by_hand_is_the_run_that_the_command_would_compute(two_machines, launched, monkeypatch):
     """Two machines with one process each, or one with two: the same run, which need not be computed again."""
-    monkeypatch.setattr(one_run, "start_ranks", None)
+    monkeypatch.setattr(cell, "start_ranks", None)
     (record,) = records(two_machines)
     again, _ = launched(*CELL, "trainer.devices=2", folder=two_machines)
     assert again == record

@@ -94,12 +94,12 @@ def test_the_curve_and_the_log_are_written_once(together):
 
 def test_a_finished_cell_is_not_started_again(together, monkeypatch):
     from drobench import run
-    from drobench.app import one_run
+    from drobench.app import cell
 
     def refuse(*_):
         raise AssertionError("the cell was computed again")
 
-    monkeypatch.setattr(one_run, "start_ranks", refuse)
+    monkeypatch.setattr(cell, "start_ranks", refuse)
     record, folder = together
     overrides = (*CELL, "trainer=ddp_cpu", "trainer.checkpoint_steps=50", "logger=csv")
     assert run(*overrides, results=folder / "results") == record

@@ -63,7 +63,7 @@ def test_a_cell_that_hangs_is_ended_by_its_timeout_with_all_its_processes(launch
 
 
 def test_the_timeout_covers_what_comes_before_the_ranks(launched, tmp_path, monkeypatch):
-    monkeypatch.setattr("drobench.app.one_run.assemble", lambda *_: time.sleep(60.0))
+    monkeypatch.setattr("drobench.app.cell.assemble", lambda *_: time.sleep(60.0))
     record, _ = launched(*CELL, "timeout=0.5", folder=tmp_path)
     assert record.status == "failed"
     assert record.reason == "timed out after 0.5 s"

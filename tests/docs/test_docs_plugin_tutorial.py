@@ -66,7 +66,7 @@ def _optimum(rows, signs) -> float:
 
 
 def test_the_toml_block_is_what_the_generated_package_has():
-    from drobench.app.new_command import render
+    from drobench.app.new_package import render
 
     (block,) = [block for block in blocks() if block.language == "toml"]
     generated = tomllib.loads(render("solver", "my_solver")["pyproject.toml"])

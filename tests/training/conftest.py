@@ -189,7 +189,7 @@ class Bench:
         folder: Path,
         *,
         logger: str = "none",
-        report: Callable[[dict[str, Any]], None] | None = None,
+        on_evaluation: Callable[[dict[str, Any]], None] | None = None,
         **settings: Any,
     ) -> Any:
         """Train the task in `folder`, with checkpoints only where a test asks for them."""
@@ -200,7 +200,7 @@ class Bench:
         folder.mkdir(parents=True, exist_ok=True)
         trainer = TrainerConfig(**{"checkpoint_seconds": None, **settings})
         with make_logger(LoggerConfig(logger, group="bench"), self.card(), folder / "log") as log:
-            return train(task, trainer, log, folder, report)
+            return train(task, trainer, log, folder, on_evaluation)
 
     @staticmethod
     def card() -> Any:

@@ -28,7 +28,7 @@ def interrupt_after(passes):
 
 def by_an_error(bench, solver, folder):
     with pytest.raises(StoppedError):
-        bench.train(bench.task(solver, passes=PASSES), folder, checkpoint_steps=1, report=interrupt_after(6))
+        bench.train(bench.task(solver, passes=PASSES), folder, checkpoint_steps=1, on_evaluation=interrupt_after(6))
 
 
 def by_a_smaller_budget(bench, solver, folder):
@@ -37,7 +37,9 @@ def by_a_smaller_budget(bench, solver, folder):
 
 def by_time(bench, solver, folder):
     with pytest.raises(StoppedError):
-        bench.train(bench.task(solver, passes=PASSES), folder, checkpoint_seconds=1e-6, report=interrupt_after(6))
+        bench.train(
+            bench.task(solver, passes=PASSES), folder, checkpoint_seconds=1e-6, on_evaluation=interrupt_after(6)
+        )
 
 
 @pytest.mark.parametrize("name", SOLVERS)

@@ -32,7 +32,7 @@ def test_ctrl_c_in_a_run_arrives_as_such_and_leaves_no_record(tmp_path):
 
     before = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):
-        run("dataset=synthetic", "dataset.rows=200", "budget.passes=20", results=tmp_path, report=ctrl_c)
+        run("dataset=synthetic", "dataset.rows=200", "budget.passes=20", results=tmp_path, on_evaluation=ctrl_c)
     assert signal.getsignal(signal.SIGINT) is before
     assert not list(tmp_path.glob("*/record.json"))
 

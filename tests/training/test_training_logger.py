@@ -30,7 +30,7 @@ def test_what_was_logged_before_an_error_is_kept(bench, told, tmp_path):
 
     seen = []
     with pytest.raises(ArithmeticError):
-        bench.train(bench.task(told(act), steps=40), tmp_path, logger="csv", report=seen.append)
+        bench.train(bench.task(told(act), steps=40), tmp_path, logger="csv", on_evaluation=seen.append)
     assert len(seen) == 3
     assert rows_of(tmp_path) == as_text(seen)
 
@@ -42,7 +42,7 @@ def test_a_resumed_run_has_the_whole_curve_in_its_file(bench, tmp_path):
 
     solver = bench.solver("scgd")
     with pytest.raises(ConnectionError):
-        bench.train(bench.task(solver, passes=8), tmp_path, logger="csv", report=killed, checkpoint_steps=1)
+        bench.train(bench.task(solver, passes=8), tmp_path, logger="csv", on_evaluation=killed, checkpoint_steps=1)
     assert (tmp_path / "last.ckpt").exists()
     module = bench.train(bench.task(solver, passes=8), tmp_path, logger="csv", checkpoint_steps=1)
     assert len(module.curve) == 9

@@ -131,7 +131,7 @@ def test_rows_of_the_curve_hold_the_counts_and_scores_of_their_step(bench, tmp_p
 def test_every_row_is_reported_as_it_is_made(bench, tmp_path):
     seen = []
     module = bench.train(
-        bench.task(bench.solver("scgd"), passes=3), tmp_path, report=lambda row: seen.append(dict(row))
+        bench.task(bench.solver("scgd"), passes=3), tmp_path, on_evaluation=lambda row: seen.append(dict(row))
     )
     assert seen == module.curve
     assert len(seen) == 4

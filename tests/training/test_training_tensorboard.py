@@ -46,7 +46,7 @@ def test_a_resumed_run_has_the_whole_curve_in_one_file(bench, tmp_path):
 
     task = bench.task(bench.solver("scgd"), passes=5)
     with pytest.raises(ConnectionError):
-        bench.train(task, tmp_path, logger="tensorboard", report=killed, checkpoint_steps=1)
+        bench.train(task, tmp_path, logger="tensorboard", on_evaluation=killed, checkpoint_steps=1)
     module = bench.train(task, tmp_path, logger="tensorboard", checkpoint_steps=1)
     assert len(module.curve) == 6
     assert scalars_in(tmp_path / "log") == expected(module.curve)

@@ -13,10 +13,11 @@ import yaml
 from wandb_file import only_run_in, runs_in
 
 from drobench import run
+from drobench.app.cell import run_cell
 from drobench.app.cli import main
 from drobench.app.config import compose, data_dir, hydra_ready, register, resolve
-from drobench.app.one_run import run_cell
-from drobench.app.sweep import load_sweep, plan
+from drobench.app.sweep_file import load_sweep
+from drobench.app.sweep_plan import plan
 from drobench.registry import load_catalogue
 from drobench.results.comparison.board import Board, Leaderboard
 from drobench.results.comparison.metrics import METRICS
@@ -100,7 +101,7 @@ def test_a_run_that_raises_is_finished_once_and_as_failed(bench, told, tmp_path)
 
     seen = []
     with pytest.raises(ArithmeticError):
-        bench.train(bench.task(told(act), steps=40), tmp_path / "a", logger="wandb", report=seen.append)
+        bench.train(bench.task(told(act), steps=40), tmp_path / "a", logger="wandb", on_evaluation=seen.append)
     logged = only_run_in(tmp_path / "a" / "log")
     assert logged.rows == as_logged(seen)
     assert logged.exit_codes == [1]
@@ -113,7 +114,7 @@ def test_a_continued_run_has_every_row_once(bench, tmp_path):
 
     solver, folder = bench.solver("scgd"), tmp_path / "a"
     with pytest.raises(ConnectionError):
-        bench.train(bench.task(solver, passes=8), folder, logger="wandb", report=killed, checkpoint_steps=1)
+        bench.train(bench.task(solver, passes=8), folder, logger="wandb", on_evaluation=killed, checkpoint_steps=1)
     assert (folder / "last.ckpt").exists()
     assert len(only_run_in(folder / "log").rows) == 4
     module = bench.train(bench.task(solver, passes=8), folder, logger="wandb", checkpoint_steps=1)

@@ -1,7 +1,5 @@
 """What the Lagrangian solvers share: draws, counts, snapshots, several processes, settings."""
 
-import math
-
 import pytest
 import torch
 from constrained_samples import Fairness, run, run_on_several

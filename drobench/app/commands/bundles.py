@@ -1,0 +1,186 @@
+"""`drobench pack`, `verify` and `merge`: results that travel."""
+
+import argparse
+import random
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from drobench.app.commands.parsing import AddCommand, add_results, results_of
+from drobench.errors import DrobenchError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from drobench.app.verification import Verdict, Verifier
+    from drobench.registry import Catalogue
+    from drobench.results.merge import Merged
+    from drobench.results.record import Record
+    from drobench.results.store import ResultStore, Trouble
+
+
+def add_commands(add: AddCommand) -> None:
+    """Add the commands of this family."""
+    packed = add("pack", pack, "put results into one file to hand on", "drobench pack results -o bundle.zip")
+    packed.add_argument("results", type=Path, nargs="?", help="folder of results (default: as for the other commands)")
+    packed.add_argument("-o", "--output", type=Path, default=Path("bundle.zip"), metavar="FILE")
+    verified = add("verify", verify, "compute the metrics of a bundle again", "drobench verify bundle.zip --rerun 1")
+    verified.add_argument("bundle", type=Path, help="a file made by `drobench pack`, or a folder of results")
+    verified.add_argument("--rerun", type=int, default=0, metavar="N", help="also do so many random runs again")
+    verified.add_argument("--seed", type=int, default=0, help="of the choice of these runs (default 0)")
+    merged = add("merge", merge, "join results of several people or machines", "drobench merge theirs.zip ../other")
+    merged.add_argument("sources", type=Path, nargs="+", metavar="SOURCE", help="folders of results, or bundles")
+    add_results(merged)
+
+
+def pack(options: argparse.Namespace) -> int:
+    """Write all runs of a folder into one bundle."""
+    from rich.markup import escape
+
+    from drobench.app.console import open_console
+    from drobench.app.plugin_sources import plugins_of
+    from drobench.registry import load_catalogue
+    from drobench.results.bundle import pack as write_bundle
+    from drobench.results.store import ResultStore
+
+    console, output = open_console(), options.output
+    store = ResultStore(results_of(options))
+    scan = store.records()
+    for trouble in scan.troubles:
+        console.print(f"[yellow]left out:[/yellow] {escape(trouble.message)}", soft_wrap=True)
+    size = write_bundle(store.root, scan.records, plugins_of(scan.records, load_catalogue()), output)
+    console.print(
+        f"{escape(str(output))}: {len(scan.records)} runs, {size / 1e6:.2f} MB. Whoever gets it can check it with "
+        f"[bold]drobench verify {escape(output.name)}[/bold].",
+        soft_wrap=True,
+    )
+    return 1 if scan.troubles else 0
+
+
+def verify(options: argparse.Namespace) -> int:
+    """Check a bundle or a folder of results: compute every metric again from the stored solutions."""
+    from drobench.app.config import register
+    from drobench.app.console import open_console
+    from drobench.app.verification import Verifier
+    from drobench.registry import load_catalogue
+    from drobench.results.bundle import unpack
+    from drobench.results.store import ResultStore
+
+    if options.rerun < 0:
+        raise DrobenchError(f"--rerun must be a number of runs; found {options.rerun}.")
+    bundle, console, catalogue = options.bundle, open_console(), load_catalogue()
+    register(catalogue)
+    with tempfile.TemporaryDirectory(prefix="drobench-verify-") as folder:
+        root, optima = Path(folder) / "results", Path(folder) / "optima"
+        root.mkdir()
+        if bundle.is_dir():
+            store = ResultStore(bundle)
+        else:
+            _compare_plugins(unpack(bundle, root), catalogue, console)
+            store = ResultStore(root)
+        scan = store.records()
+        if not scan.records and not scan.troubles:
+            raise DrobenchError(f"There is no run in {bundle} to verify.")
+        verdicts = _verdicts(Verifier(store, catalogue, optima), scan.records, options, console)
+        return _conclude(verdicts, scan.troubles, options.rerun, console)
+
+
+def _verdicts(
+    verifier: "Verifier", records: "Sequence[Record]", options: argparse.Namespace, console: "Console"
+) -> "list[Verdict]":
+    verdicts = []
+    with console.status("recomputing") as status:
+        for number, record in enumerate(records, start=1):
+            status.update(f"recomputing run {number} of {len(records)}")
+            verdicts.append(verifier.verify(record))
+        for record in _drawn(records, options.rerun, options.seed):
+            status.update(f"doing run {record.short_id} again")
+            verdicts.append(verifier.rerun(record))
+    return verdicts
+
+
+def _drawn(records: "Sequence[Record]", count: int, seed: int) -> "list[Record]":
+    finished = [record for record in records if record.iterates.last is not None]
+    return random.Random(seed).sample(finished, min(count, len(finished)))  # noqa: S311  # no secret
+
+
+def _conclude(verdicts: "Sequence[Verdict]", troubles: "Sequence[Trouble]", reruns: int, console: "Console") -> int:
+    """Print what did not come out as recorded; return 1 if there is such a thing."""
+    from rich.markup import escape
+
+    for trouble in troubles:
+        console.print(f"[red]damaged[/red]  {escape(trouble.message)}", soft_wrap=True)
+    wrong = [verdict for verdict in verdicts if verdict.mismatches]
+    open_ones = [verdict for verdict in verdicts if verdict.unverified is not None]
+    for verdict in wrong:
+        for mismatch in verdict.mismatches:
+            console.print(f"[red]wrong[/red]    {_name(verdict.record)}: {escape(str(mismatch))}", soft_wrap=True)
+    for verdict in open_ones:
+        console.print(
+            f"[yellow]open[/yellow]     {_name(verdict.record)}: {escape(str(verdict.unverified))}", soft_wrap=True
+        )
+    good = len(verdicts) - len(wrong) - len(open_ones)
+    again = f" (of which {reruns} done again as a whole)" if reruns else ""
+    console.print(
+        f"{good} of {len(verdicts)} checks confirmed{again}, {len(wrong)} wrong, {len(open_ones)} could not be made, "
+        f"{len(troubles)} runs damaged."
+    )
+    return 1 if wrong or troubles or open_ones else 0
+
+
+def _name(record: "Record") -> str:
+    from rich.markup import escape
+
+    return escape(f"{record.short_id} {record.solver.name} on {record.problem.name}, seed {record.seed}")
+
+
+def _compare_plugins(manifest: dict[str, Any], catalogue: "Catalogue", console: "Console") -> None:
+    """Say where the plugins here are not those that the bundle was made with; the results decide all the same."""
+    from rich.markup import escape
+
+    from drobench.app.plugin_sources import source_checksum
+
+    for plugin in manifest.get("plugins", []):
+        name, there = str(plugin.get("distribution")), plugin.get("sha256")
+        here = source_checksum(name, catalogue)
+        if here is None:
+            console.print(f"[yellow]note[/yellow]     {escape(name)} is not installed here.")
+        elif there is not None and here != there:
+            console.print(f"[yellow]note[/yellow]     the source of {escape(name)} is not the one here.")
+
+
+def merge(options: argparse.Namespace) -> int:
+    """Add the runs of other folders or bundles to a folder of results."""
+    from rich.markup import escape
+
+    from drobench.app.console import open_console
+    from drobench.results.merge import summary
+    from drobench.results.store import ResultStore
+
+    console, results = open_console(), results_of(options)
+    target = ResultStore(results)
+    outcomes = []
+    for source in options.sources:
+        outcome = _merge_source(source, target)
+        for conflict in outcome.conflicts:
+            console.print(f"[red]differs[/red]  {escape(conflict)}", soft_wrap=True)
+        for trouble in outcome.troubles:
+            console.print(f"[yellow]left out[/yellow] {escape(trouble)}", soft_wrap=True)
+        outcomes.append(outcome)
+    console.print(f"{escape(str(results))}: {summary(outcomes)}.")
+    return 1 if any(outcome.conflicts or outcome.troubles for outcome in outcomes) else 0
+
+
+def _merge_source(source: Path, target: "ResultStore") -> "Merged":
+    from drobench.results.bundle import unpack
+    from drobench.results.merge import merge as add_runs
+    from drobench.results.store import ResultStore
+
+    if source.is_dir():
+        if source.resolve() == target.root.resolve():
+            raise DrobenchError(f"{source} is the folder to merge into; name the others.")
+        return add_runs(ResultStore(source), target)
+    with tempfile.TemporaryDirectory(prefix="drobench-merge-") as folder:
+        unpack(source, Path(folder))
+        return add_runs(ResultStore(Path(folder)), target)

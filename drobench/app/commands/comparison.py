@@ -1,0 +1,145 @@
+"""`drobench leaderboard`, `report` and `plot`: the comparison of stored runs, printed or drawn."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from drobench.app.commands.parsing import AddCommand, add_results, results_of
+from drobench.errors import DrobenchError
+
+if TYPE_CHECKING:
+    from drobench.results.comparison.board import Leaderboard
+    from drobench.results.record import Record
+    from drobench.results.store import ResultStore
+
+
+def add_commands(add: AddCommand) -> None:
+    """Add the commands of this family."""
+    board = add("leaderboard", leaderboard, "compare the solvers", "drobench leaderboard --format markdown")
+    board.add_argument("--format", choices=["table", "markdown", "csv", "json", "html"], default="table")
+    page = add("report", report, "draw the comparison as one HTML page", "drobench report --output report.html")
+    page.add_argument("--output", type=Path, default=Path("report.html"), metavar="FILE", help="default report.html")
+    figures = add("plot", plot, "draw the figures as files for papers", "drobench plot --output figures --format svg")
+    figures.add_argument(
+        "--output", type=Path, default=Path("figures"), metavar="DIR", help="folder (default figures/)"
+    )
+    figures.add_argument("--format", default="png,svg", help="png, svg, or both separated by a comma (default)")
+    for parser in (board, page, figures):
+        _add_comparison(parser)
+        add_results(parser)
+
+
+def leaderboard(options: argparse.Namespace) -> int:
+    """Print the comparison."""
+    from drobench.results.report.formats import format_csv, format_json, format_markdown
+    from drobench.results.report.pages import format_html
+
+    _, _, found = _compared(options)
+    formats = {"markdown": format_markdown, "csv": format_csv, "json": format_json, "html": format_html}
+    if options.format in formats:
+        print(formats[options.format](found), end="")
+        return 0
+    from drobench.app.console import open_console
+    from drobench.app.leaderboard_view import show_leaderboard
+
+    show_leaderboard(open_console(), found)
+    return 0
+
+
+def report(options: argparse.Namespace) -> int:
+    """Write the report and say where it is."""
+    from rich.markup import escape
+
+    from drobench.app.console import open_console
+    from drobench.app.report_file import write_report
+
+    store, records, found = _compared(options)
+    size = write_report(store, records, found, options.output)
+    runs = "1 run" if len(records) == 1 else f"{len(records)} runs"
+    open_console().print(
+        f"{escape(str(options.output))}: {runs}, {size / 1e6:.1f} MB. Open it in a browser.", soft_wrap=True
+    )
+    return 0
+
+
+def plot(options: argparse.Namespace) -> int:
+    """Write the figures and list them."""
+    from rich.markup import escape
+
+    from drobench.app.console import open_console
+    from drobench.results.report.content import gather
+    from drobench.results.report.plots import write_plots
+
+    store, records, found = _compared(options)
+    written = write_plots(gather(found, records, store.curve), options.output, _words(options.format))
+    if not written:
+        raise DrobenchError(
+            "There is nothing to draw: no run was evaluated even once. `drobench report` lists the reasons."
+        )
+    console = open_console()
+    for file in written:
+        console.print(escape(str(file)), soft_wrap=True)
+    return 0
+
+
+def _add_comparison(parser: argparse.ArgumentParser) -> None:
+    """Add which runs are compared, and how; the results room checks what it knows, so that help needs none of it."""
+    asked = parser.add_argument_group("what is asked")
+    asked.add_argument(
+        "--target", action="append", default=[], metavar="METRIC=NUMBER,...",
+        help="what counts as solved, e.g. gap=1e-4 or error=0.2,violation=0.01; again for further ones, of which the "
+        "first decides the ranks (default gap=1e-4, then 1e-2 and 1e-6; gap is relative)",
+    )  # fmt: skip
+    asked.add_argument("--target-gap", type=float, metavar="NUMBER", help="short for --target gap=NUMBER")
+    asked.add_argument(
+        "--cost", choices=["passes", "oracle_calls", "seconds", "bytes"], default="passes", help="of reaching a target"
+    )
+    asked.add_argument("--by", metavar="METRIC", help="what decides without a target: gap, objective, test_error, ...")
+    asked.add_argument("--iterate", choices=["last", "average", "best_feasible"], default="last")
+    asked.add_argument("--baseline", metavar="SOLVER", help="compare all others with this one, not with the first")
+    asked.add_argument(
+        "--select", choices=["validation"], help="keep one configuration per solver, chosen on validation data"
+    )
+    chosen = parser.add_argument_group("which runs (names may hold * and ?, several are separated by commas)")
+    for part in ("problem", "dataset", "solver"):
+        chosen.add_argument(f"--{part}", type=_words, default=[], metavar="NAME,...")
+    chosen.add_argument(
+        "--where", action="append", default=[], metavar="KEY=VALUE", help="a setting they must have: problem.gamma=0.5"
+    )
+    chosen.add_argument(
+        "--across", type=_words, default=[], metavar="KEY,...",
+        help="settings that shall not split a board: dataset.seed (its splits are paired), problem.surrogate",
+    )  # fmt: skip
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def _compared(options: argparse.Namespace) -> "tuple[ResultStore, list[Record], Leaderboard]":
+    """The folder of results, the runs in question and what their comparison says."""
+    from drobench.results.comparison.filters import Filter
+    from drobench.results.comparison.leaderboard import leaderboard
+    from drobench.results.comparison.question import SETTINGS, Question
+    from drobench.results.comparison.targets import Target
+    from drobench.results.curves import StoredCurves
+    from drobench.results.store import ResultStore
+
+    kept = Filter(options.problem, options.dataset, options.solver, dict(_setting(text) for text in options.where))
+    targets = [Target.parse(text) for text in options.target]
+    store = ResultStore(results_of(options))
+    scan = store.records()
+    for trouble in scan.troubles:
+        print(f"drobench: {trouble.message}", file=sys.stderr)
+    records = kept.apply(scan.records)
+    asked = {name: getattr(options, name) for name in SETTINGS if name != "targets"}
+    found = leaderboard(records, StoredCurves(store), Question.of(targets=targets, **asked))
+    return store, records, found
+
+
+def _setting(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise DrobenchError(f"--where expects KEY=VALUE, such as problem.gamma=0.5; found {text!r}.")
+    return name.strip(), value.strip()

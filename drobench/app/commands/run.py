@@ -1,0 +1,138 @@
+"""`drobench run` and `drobench rerun`: compute a run, or do a stored one again."""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from drobench.app.commands.parsing import AddCommand, add_results, results_of
+from drobench.errors import DrobenchError
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+    from drobench.app.loading import LastDataset
+    from drobench.results.record import Record
+
+
+class RunFailed(DrobenchError):
+    """A run ended badly; its record says how."""
+
+    exit_code = 1
+
+
+def add_commands(add: AddCommand) -> None:
+    """Add the commands of this family."""
+    # Listed for the help text only: `drobench.app.cli` hands `run` to Hydra before the parser sees it.
+    add("run", None, "compute one run, or with -m every combination (Hydra)", "drobench run solver=scgd seed=1")
+    again = add("rerun", rerun, "do a run again and compare", "drobench rerun 6f9b")
+    again.add_argument("run_id", help="the run's id, or the beginning of it")
+    add_results(again)
+
+
+def run_with_hydra(words: list[str]) -> int:
+    """Be the Hydra application that computes one run, or with `-m` several."""
+    import hydra
+    from hydra.errors import HydraException
+    from omegaconf.errors import OmegaConfBaseException
+
+    from drobench.app.config import CONFIG_NAME, HYDRA_VERSION_BASE, ConfigError, data_dir, explain, register
+    from drobench.app.loading import LastDataset
+    from drobench.registry import load_catalogue
+
+    catalogue = load_catalogue()
+    for trouble in catalogue.troubles:
+        print(f"drobench: not used: {trouble}", file=sys.stderr)
+    register(catalogue)
+    sys.argv = ["drobench-run", *words]
+    # Hydra would print errors and exit by itself; this way they arrive here and can be explained.
+    os.environ["HYDRA_FULL_ERROR"] = "1"
+    datasets = LastDataset()
+
+    def job(composed: "DictConfig") -> float | None:
+        return run_job(composed, datasets)
+
+    application = hydra.main(
+        version_base=HYDRA_VERSION_BASE, config_path=str(data_dir("conf")), config_name=CONFIG_NAME
+    )(job)
+    try:
+        application()
+    except (HydraException, OmegaConfBaseException) as error:
+        raise ConfigError(explain(error, catalogue)) from error
+    return 0
+
+
+def run_job(composed: "DictConfig", datasets: "LastDataset") -> float | None:
+    """Compute one run for Hydra; returns the objective, which is what a Hydra sweeper minimises."""
+    from rich.console import Console
+
+    from drobench.app.cell import run_cell
+    from drobench.app.config import register, resolve
+    from drobench.app.console import LiveLine
+    from drobench.app.record_view import show_record
+    from drobench.registry import load_catalogue
+    from drobench.results.record import FAILURES
+
+    catalogue = load_catalogue()
+    register(catalogue)
+    config = resolve(composed)
+    if config.logger.group is None:
+        config.logger.group = _multirun()
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
+    with LiveLine(console) as line:
+        record = run_cell(config, catalogue, on_evaluation=line, datasets=datasets)
+    show_record(console, record)
+    if line.rows == 0 and not config.trainer.distributed and record.status not in FAILURES:
+        console.print(f"[dim]It was there already; `drobench rerun {record.short_id}` computes it again.[/dim]")
+    console.print(f"[dim]{Path(config.results) / record.run_id}[/dim]", soft_wrap=True)
+    if record.status in FAILURES:
+        raise RunFailed(f"run {record.short_id} ended as {record.status}: {record.reason}")
+    return None if record.iterates.last is None else record.iterates.last.objective
+
+
+def _multirun() -> str | None:
+    """Return a name that all jobs of one multirun share, in whatever processes they run; nothing for a single run."""
+    from hydra.core.hydra_config import HydraConfig
+    from hydra.types import RunMode
+
+    if not HydraConfig.initialized() or HydraConfig.get().mode != RunMode.MULTIRUN:
+        return None
+    return f"multirun-{Path(HydraConfig.get().sweep.dir).name}"
+
+
+def rerun(options: argparse.Namespace) -> int:
+    """Compute a stored run again and say whether it came out the same."""
+    from drobench.app.cell import run_cell
+    from drobench.app.config import from_yaml, register
+    from drobench.app.console import LiveLine, open_console
+    from drobench.app.record_view import show_record
+    from drobench.registry import load_catalogue
+    from drobench.results.record import FAILURES
+    from drobench.results.store import ResultStore
+
+    results, console = results_of(options), open_console()
+    store = ResultStore(results)
+    old = store.read(options.run_id)
+    catalogue = load_catalogue()
+    register(catalogue)
+    config = from_yaml(store.config(options.run_id), catalogue)
+    config.results = str(results)
+    with LiveLine(console) as line:
+        new = run_cell(config, catalogue, again=True, on_evaluation=line)
+    show_record(console, new)
+    console.print(_comparison(old, new))
+    return 1 if new.status in FAILURES else 0
+
+
+def _comparison(old: "Record", new: "Record") -> str:
+    if new.run_id != old.run_id:
+        return (
+            f"Not the same run any more: plugins or data have changed since {old.short_id}; stored as {new.short_id}."
+        )
+    if old.iterates.last is None or new.iterates.last is None:
+        return f"Before: {old.status} ({old.reason}); now: {new.status}."
+    before, after = old.iterates.last.objective, new.iterates.last.objective
+    if before == after:
+        return "The objective is the same as before, to the last bit."
+    return f"The objective was {before!r} and is now {after!r}."

@@ -1,0 +1,188 @@
+"""`drobench sweep`: plan, progress, leaderboard, report, what next."""
+
+import argparse
+from typing import TYPE_CHECKING
+
+from drobench.app.commands.parsing import AddCommand, add_results, results_of
+from drobench.errors import DrobenchError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from rich.console import Console
+
+    from drobench.app.sweep_plan import Cell, Plan
+    from drobench.registry import Catalogue
+    from drobench.results.record import Record, Status
+    from drobench.results.store import ResultStore
+
+
+def add_commands(add: AddCommand) -> None:
+    """Add the command of this family."""
+    parser = add("sweep", sweep, "compute all cells of a sweep file", "drobench sweep quickstart --jobs 2")
+    parser.add_argument("name", nargs="?", help="a name from sweeps/, or the path of a YAML file; none: list them")
+    parser.add_argument("overrides", nargs="*", help="applied to every cell, e.g. budget.passes=10")
+    parser.add_argument("--jobs", type=int, default=1, help="cells at a time; times are comparable with 1 (default)")
+    parser.add_argument("--dry-run", action="store_true", help="count the cells and estimate the time, run nothing")
+    parser.add_argument("--timeout", type=float, help="seconds per cell")
+    add_results(parser)
+
+
+def sweep(options: argparse.Namespace) -> int:
+    """Compute a sweep, or list those there are."""
+    from drobench.app.console import open_console
+
+    if options.name is None:
+        return _list_sweeps(open_console())
+    if options.jobs < 1:
+        raise DrobenchError(f"--jobs must be at least 1; found {options.jobs}.")
+    return _run_sweep(options, results_of(options), open_console())
+
+
+def _list_sweeps(console: "Console") -> int:
+    from drobench.app.config import data_dir
+    from drobench.app.console import table
+    from drobench.app.sweep_file import load_sweep
+
+    files = sorted(data_dir("sweeps").glob("*.yaml"))
+    sweeps = [(file.stem, load_sweep(file)) for file in files]
+    rows = [[name, str(len(sweep.cells)), " ".join(sweep.description.split())] for name, sweep in sweeps]
+    console.print(table("sweeps", ["name", "cells", "what it shows"], rows, right=[1]))
+    return 0
+
+
+def _run_sweep(options: argparse.Namespace, results: "Path", console: "Console") -> int:
+    """Compute what is not there yet, then compare."""
+    from rich.markup import escape
+
+    from drobench.app.config import register
+    from drobench.app.sweep_file import find_sweep, load_sweep
+    from drobench.app.sweep_plan import plan
+    from drobench.registry import load_catalogue
+    from drobench.results.record import FAILURES
+    from drobench.results.store import ResultStore
+
+    found = load_sweep(find_sweep(options.name))
+    catalogue = load_catalogue()
+    for trouble in catalogue.troubles:
+        console.print(f"[yellow]not used:[/yellow] {escape(str(trouble))}")
+    register(catalogue)
+    store = ResultStore(results)
+    store.prepare()
+    extra = list(options.overrides)
+    if options.timeout is not None:
+        extra.append(f"timeout={options.timeout}")
+    planned = plan(found, extra, catalogue, results)
+    console.print(f"[bold]{escape(found.title)}[/bold]  {escape(' '.join(found.description.split()))}")
+    _show_plan(console, planned, store)
+    if options.dry_run:
+        for cell in planned.remaining:
+            console.print(f"  {escape(cell.label)}")
+        return 0
+    records = _execute(console, planned, catalogue, options.jobs) if planned.remaining else []
+    _compare(console, store, planned)
+    _show_end(console, records, results)
+    return 1 if any(record.status in FAILURES for record in records) else 0
+
+
+def _show_plan(console: "Console", planned: "Plan", store: "ResultStore") -> None:
+    from drobench.app.sweep_plan import estimate_seconds
+
+    known, unknown = estimate_seconds(planned.remaining, store.records().records)
+    parts = [
+        f"{len(planned.run_ids)} cells",
+        f"{len(planned.finished)} finished before",
+        f"{len(planned.remaining)} to do",
+    ]
+    if known:
+        parts.append(f"about {known:.0f} s for the known ones")
+    if unknown:
+        parts.append(f"{unknown} without a comparable run to estimate from")
+    console.print(", ".join(parts))
+
+
+def _execute(console: "Console", planned: "Plan", catalogue: "Catalogue", jobs: int) -> "list[Record]":
+    from rich.markup import escape
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    from drobench.app.console import status_style
+    from drobench.app.sweep_pool import execute
+    from drobench.results.record import FAILURES
+
+    columns = (
+        TextColumn("[progress.description]{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console) as bar:
+        task = bar.add_task("cells", total=len(planned.remaining))
+
+        def done(cell: "Cell", record: "Record") -> None:
+            style = status_style(record.status)
+            seconds = "" if record.seconds.total is None else f"  {record.seconds.total:.1f} s"
+            reason = f"  {escape(record.reason or '')}" if record.status in FAILURES else ""
+            bar.console.print(
+                f"  [{style}]{record.status:<12}[/{style}] {record.short_id}  {escape(cell.label)}{seconds}{reason}"
+            )
+            bar.advance(task)
+
+        return execute(planned.remaining, catalogue, jobs, done)
+
+
+def _compare(console: "Console", store: "ResultStore", planned: "Plan") -> None:
+    from rich.markup import escape
+
+    from drobench.app.leaderboard_view import show_leaderboard
+    from drobench.app.report_file import REPORT_NAME, write_report
+    from drobench.results.comparison.leaderboard import NothingToCompare, leaderboard
+    from drobench.results.curves import StoredCurves
+
+    mine = [record for record in store.records().records if record.run_id in planned.run_ids]
+    try:
+        found = leaderboard(mine, StoredCurves(store))
+    except NothingToCompare as error:
+        console.print(f"[yellow]{escape(str(error))}[/yellow]")
+        return
+    show_leaderboard(console, found)
+    loggers = [cell.config.logger for cell in (*planned.finished, *planned.remaining)]
+    following = next((logger for logger in loggers if logger.name == "wandb"), None)
+    if following is not None:
+        from drobench.training.wandb_leaderboard import log_leaderboard
+
+        log_leaderboard(found, planned.run_ids, following, store.root / ".logs")
+    report = store.root / REPORT_NAME
+    write_report(store, mine, found, report)
+    console.print(
+        f"Report: [bold]{escape(str(report))}[/bold], one page with curves and every run; open it in a browser.",
+        soft_wrap=True,
+    )
+
+
+def _show_end(console: "Console", records: "list[Record]", results: "Path") -> None:
+    from rich.markup import escape
+
+    counted = ", ".join(f"{count} {status}" for status, count in _counted(records).items())
+    console.print(f"Computed: {counted or 'nothing, all cells were finished'}. Results in {escape(str(results))}/.")
+    console.print(
+        "Next: [bold]drobench show RUN_ID[/bold] for one run, [bold]drobench leaderboard --format markdown[/bold] for "
+        "a table to paste, [bold]drobench run --help[/bold] for a run of your own.",
+        soft_wrap=True,
+    )
+
+
+def _counted(records: "Sequence[Record]") -> "dict[Status, int]":
+    """Return how many records have each status."""
+    from drobench.results.record import Status
+
+    return {status: count for status in Status if (count := sum(record.status is status for record in records))}

@@ -1,0 +1,88 @@
+"""What is settled about a run before it is computed: that it makes sense, its data, its id. Each of it once."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from drobench.app.config import RunConfig
+from drobench.app.identity import identify
+from drobench.app.loading import LastDataset
+from drobench.app.ranks import told_by_launcher
+from drobench.data.dataset import Dataset
+from drobench.errors import DrobenchError
+from drobench.registry import Catalogue
+from drobench.training.loggers import check_logger
+from drobench.training.settings import TrainerConfig
+from drobench.training.trainer import check_devices
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A run that has its id, and has not done anything yet.
+
+    Attributes:
+        config: Its configuration.
+        catalogue: The plugins it is made of.
+        run_id: Its id; one whose data cannot be used has the id of a run that never saw data.
+        started_at: The time, as it stands in records.
+        dataset: Its data as loaded; none where they cannot be used.
+        refusal: Why it cannot be computed; none where it can.
+    """
+
+    config: RunConfig
+    catalogue: Catalogue
+    run_id: str
+    started_at: str
+    dataset: Dataset | None
+    refusal: Exception | None
+
+    def usable_dataset(self) -> Dataset:
+        """Return the data, or raise why the run cannot be computed."""
+        if self.refusal is not None:
+            raise self.refusal
+        assert self.dataset is not None
+        return self.dataset
+
+
+def prepare(
+    config: RunConfig, catalogue: Catalogue, datasets: LastDataset | None = None, *, ranks_started: bool = False
+) -> Prepared:
+    """Return the run, with the reason where it cannot be computed: whether that is raised or recorded is not for here.
+
+    Args:
+        config: The run.
+        catalogue: The plugins.
+        datasets: Who has loaded the data of the run before this one; none: they are loaded here.
+        ranks_started: Whether this is one of several processes that are there already, maybe on several machines.
+
+    Raises:
+        DrobenchError: If the logger is not installed, or the run names plugins that are not.
+    """
+    if told_by_launcher("RANK", alone=0) == 0:
+        # The others do not log.
+        check_logger(config.logger)
+    problem, data = config.problem.name, config.dataset.name
+    dataset, refusal = None, None
+    try:
+        catalogue.check_fit(problem, data)
+        loaded = (datasets or LastDataset()).load(config, catalogue)
+        # Only now it is known what these settings of the dataset provide.
+        catalogue.check_fit(problem, data, loaded.provides)
+        dataset = loaded
+        check_devices(config.trainer)
+        catalogue.check_processes(config.solver.name, config.trainer.processes)
+        if not ranks_started:
+            _check_one_machine(config.trainer)
+    except Exception as error:  # a dataset may raise anything, and in a sweep it is the result of this cell
+        refusal = error
+    run_id = identify(config, catalogue, "" if dataset is None else dataset.sha256)
+    return Prepared(config, catalogue, run_id, datetime.now(UTC).isoformat(timespec="seconds"), dataset, refusal)
+
+
+def _check_one_machine(trainer: TrainerConfig) -> None:
+    if trainer.nodes > 1:
+        raise DrobenchError(
+            f"trainer.nodes={trainer.nodes}: ranks on other machines cannot be started from here. Start `torchrun "
+            f"--nnodes {trainer.nodes} --nproc-per-node {trainer.devices} --rdzv-backend c10d --rdzv-endpoint "
+            "HOST:PORT -m drobench.app.one_run RESOLVED.yaml` on every one of them, with the configuration that "
+            "`drobench run ... --cfg job --resolve` prints."
+        )

@@ -1,0 +1,86 @@
+"""One run as a person sees it in the terminal."""
+
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from drobench.app.console import status_style, table
+from drobench.results.record import Iterate, Record
+
+_METRICS = (
+    ("objective", "objective"),
+    ("gap", "gap"),
+    ("train_error", "train error"),
+    ("validation_error", "validation error"),
+    ("test_error", "test error"),
+    ("train_max_violation", "train violation"),
+    ("test_max_violation", "test violation"),
+    ("stationarity", "stationarity"),
+    ("feasible", "feasible"),
+    ("step", "step"),
+)
+
+
+def show_record(console: Console, record: Record, *, complete: bool = False) -> None:
+    """Print one run: what it was, how it ended, what it found; complete with the metrics that only its problem has."""
+    style = status_style(record.status)
+    console.print(
+        f"[bold]Run {record.short_id}[/bold]  [{style}]{record.status}[/{style}]  {escape(record.reason or '')}"
+    )
+    settings = " ".join(f"{name}={value}" for name, value in record.solver.config.items())
+    console.print(f"solver   {escape(record.solver.name)}  [dim]{escape(settings)}[/dim]", soft_wrap=True)
+    settings = " ".join(f"{name}={value}" for name, value in record.problem.config.items())
+    console.print(f"problem  {escape(record.problem.name)}  [dim]{escape(settings)}[/dim]", soft_wrap=True)
+    console.print(f"dataset  {escape(record.dataset.name)}  [dim]{record.dataset.rows} rows[/dim]  seed {record.seed}")
+    route = record.others.get("route") or []
+    if route:
+        console.print(f"route    {escape(', '.join(route))}")
+    if record.optimum is not None:
+        console.print(f"optimum  {record.optimum.value:.10g} [dim](certified, {escape(record.optimum.method)})[/dim]")
+    elif record.optimum_reason:
+        console.print(f"optimum  unknown [dim]({escape(record.optimum_reason)})[/dim]")
+    scored = {
+        name: iterate
+        for name in ("last", "average", "best_feasible")
+        if (iterate := getattr(record.iterates, name)) is not None
+    }
+    if scored:
+        console.print(_iterates(scored, complete))
+    console.print(_usage(record))
+
+
+def _iterates(scored: dict[str, Iterate], complete: bool) -> Table:
+    rows = [
+        [label, *(format_number(getattr(iterate, name)) for iterate in scored.values())]
+        for name, label in _METRICS
+        if any(getattr(iterate, name) is not None for iterate in scored.values())
+    ]
+    further = dict.fromkeys(name for iterate in scored.values() for name in iterate.extra) if complete else {}
+    for name in further:
+        values = (format_number(iterate.extra.get(name)) for iterate in scored.values())
+        rows.append([name.replace("_", " "), *values])
+    return table(None, ["", *scored], rows, right=range(1, 4))
+
+
+def _usage(record: Record) -> str:
+    parts = []
+    if record.oracle.passes is not None:
+        parts.append(f"{record.oracle.passes:.4g} passes")
+    if record.seconds.solver is not None:
+        parts.append(f"{record.seconds.solver:.3g} s solving")
+    if record.seconds.total is not None:
+        parts.append(f"{record.seconds.total:.3g} s in all")
+    if record.communication.rounds:
+        parts.append(f"{record.communication.rounds} rounds, {record.communication.bytes} bytes exchanged")
+    return ", ".join(parts)
+
+
+def format_number(value: Any) -> str:
+    """Return a number with the digits that matter."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,211 @@
+"""`drobench run` with Hydra's own flags, `drobench rerun`: what they show, compute and refuse."""
+
+import json
+
+import pytest
+from app_samples import SMALL, configured, forget_module, records_in, write_package
+
+from drobench.registry import load_catalogue
+from drobench.results.store import ResultStore
+
+
+def test_help_for_run_lists_groups_choices_and_settings(command):
+    shown = command("run", "--help")
+    assert shown.code == 0
+    groups, settings = shown.out.split("== Settings")
+    lines = {line.split(":")[0].strip(): line for line in groups.splitlines() if ":" in line}
+    for group in ("dataset", "problem", "model", "solver", "budget", "trainer", "logger", "experiment", "debug"):
+        assert group in lines, group
+    assert ", ".join(load_catalogue().solvers) in lines["solver"]
+    assert ", ".join(load_catalogue().datasets) in lines["dataset"]
+    assert "every_passes: 1.0" in settings
+
+
+def test_the_configuration_can_be_shown_without_running(command, tmp_path):
+    shown = command("run", "solver=scgd", "solver.batch=3", "--cfg", "job")
+    assert shown.code == 0
+    from omegaconf import OmegaConf
+
+    found = OmegaConf.create(shown.out)
+    assert (found.solver.name, found.solver.batch, found.trainer.dtype) == ("scgd", 3, "float64")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("flag", "mentioned"), [("searchpath", "conf"), ("defaults-tree", "solver"), ("plugins", "Launcher")]
+)
+def test_information_about_hydra_can_be_shown(command, flag, mentioned):
+    shown = command("run", "--info", flag)
+    assert shown.code == 0
+    assert mentioned in shown.out
+
+
+def test_a_run_shows_what_it_found_and_where_it_is(command, results):
+    first = command("run", *SMALL, f"results={results}", "seed=3")
+    assert first.code == 0, first
+    (folder,) = records_in(results)
+    assert str(folder) in first.out.replace("\n", "")
+    assert folder.name[:12] in first.out
+    assert "budget_spent" in first.out
+    assert "objective" in first.out
+    assert "already" not in first.out
+    again = command("run", *SMALL, f"results={results}", "seed=3")
+    assert again.code == 0
+    assert "It was there already" in again.out
+    assert len(records_in(results)) == 1
+
+
+def test_nothing_is_left_in_the_working_directory(command, results, tmp_path):
+    assert command("run", *SMALL, "results=mine").code == 0
+    assert [item.name for item in tmp_path.iterdir()] == ["mine"]
+
+
+def test_a_run_that_failed_before_was_not_there_already(command, catalogue, results):
+    from drobench.app.cell import fail_cell
+    from drobench.app.prepare import prepare
+
+    fail_cell(prepare(configured(catalogue, results), catalogue), "bad luck")
+    ended = command("run", *SMALL, f"results={results}")
+    assert ended.code == 0
+    assert "budget_spent" in ended.out
+    assert "already" not in ended.out
+
+
+@pytest.mark.parametrize(
+    ("word", "mentioned"),
+    [
+        ("solver=gcvir", "Did you mean 'gcivr'"),
+        ("solver.stepsize=1", "Did you mean 'solver.step_size'"),
+        ("problem.gamma=0", "gamma"),
+        ("seed=abc", "seed"),
+        ("trainer.devices=2", "ddp_cpu"),
+        ("not an override", "not an override"),
+    ],
+)
+def test_a_mistake_ends_a_run_with_one_message(command, results, word, mentioned):
+    ended = command("run", word, f"results={results}")
+    assert ended.code == 2
+    assert mentioned in ended.err
+    assert "drobench: " in ended.err
+    assert "Traceback" not in ended.err
+    assert not records_in(results)
+
+
+def test_a_results_folder_that_cannot_be_is_named(command, tmp_path):
+    (tmp_path / "file").touch()
+    ended = command("run", *SMALL, f"results={tmp_path}/file/results")
+    assert ended.code == 2
+    assert f"{tmp_path}/file/results" in ended.err
+    assert "DROBENCH_RESULTS" in ended.err
+    assert "Traceback" not in ended.err
+
+
+def test_multirun_computes_every_combination(command, results, tmp_path):
+    ended = command("run", "-m", *SMALL, "solver=scgd,unconstrained", "seed=range(2)", f"results={results}")
+    assert ended.code == 0, ended
+    records = ResultStore(results).records().records
+    assert {(record.solver.name, record.seed) for record in records} == {
+        (solver, seed) for solver in ("scgd", "unconstrained") for seed in (0, 1)
+    }
+    assert {item.name for item in tmp_path.iterdir()} == {"results"}
+
+
+def test_a_failing_cell_of_a_multirun_does_not_stop_the_others(command, misbehaving, results):
+    ended = command("run", "-m", *SMALL, "solver=raising,sound,scgd", f"results={results}")
+    records = {record.solver.name: str(record.status) for record in ResultStore(results).records().records}
+    assert records == {"raising": "failed", "sound": "budget_spent", "scgd": "budget_spent"}
+    assert "the guest has had enough" in ended.err
+    # Two is for a command that could not be understood; this one was, and a run went wrong.
+    assert ended.code == 1
+
+
+def test_a_failing_run_ends_with_code_one(command, misbehaving, results):
+    ended = command("run", *SMALL, "solver=raising", f"results={results}")
+    assert "ValueError: the guest has had enough" in ended.err
+    assert ended.code == 1
+
+
+INTERRUPTED = """
+import os, signal
+from dataclasses import dataclass
+import torch
+from drobench import SolverEntry, hookimpl
+from drobench.objective.forms import FiniteSum
+from drobench.solver import Solver
+
+@dataclass
+class Config:
+    rate: float = 1.0
+
+@dataclass(frozen=True)
+class State:
+    point: torch.Tensor
+
+class Pressing(Solver[State]):
+    def __init__(self, config):
+        pass
+    def init(self, start, oracle, communicator) -> State:
+        return State(start)
+    def step(self, state, oracle, communicator):
+        os.kill(os.getpid(), signal.SIGINT)
+        return state
+    def solution(self, state):
+        return state.point
+
+@hookimpl
+def drobench_solvers():
+    return [SolverEntry(name="pressing", summary="Presses.", config=Config, factory=Pressing, accepts=(FiniteSum,))]
+"""
+
+
+def test_ctrl_c_inside_a_solver_ends_the_command_with_code_130(command, results, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(write_package(tmp_path / "site", "pressing_guest", INTERRUPTED)))
+    load_catalogue.cache_clear()
+    try:
+        ended = command("run", *SMALL, "solver=pressing", f"results={results}")
+    finally:
+        load_catalogue.cache_clear()
+        forget_module("pressing_guest")
+    assert not records_in(results)
+    assert ended.code == 130
+    assert "interrupted" in ended.err
+
+
+@pytest.mark.parametrize("solver", ["gcivr", "scgd", "unconstrained"])
+def test_rerun_finds_the_same_to_the_last_bit(command, finished, solver):
+    folder, runs = finished
+    record = runs[solver]
+    stored = folder / record.run_id / "record.json"
+    before = stored.stat().st_ino
+    ended = command("rerun", record.run_id[:8], "--results", folder)
+    assert ended.code == 0, ended
+    assert "The objective is the same as before, to the last bit." in ended.out
+    assert stored.stat().st_ino != before
+    assert len(records_in(folder)) == len(runs)
+
+
+def test_rerun_says_when_the_result_is_another(command, finished):
+    folder, runs = finished
+    file = folder / runs["scgd"].run_id / "record.json"
+    payload = json.loads(file.read_text())
+    payload["iterates"]["last"]["objective"] = 0.123
+    file.write_text(json.dumps(payload))
+    ended = command("rerun", runs["scgd"].run_id, "--results", folder)
+    assert "The objective was 0.123 and is now" in ended.out
+    assert "last bit" not in ended.out
+
+
+def test_rerun_writes_where_the_run_is_now(command, finished, tmp_path):
+    folder, runs = finished
+    moved = tmp_path / "moved"
+    folder.rename(moved)
+    assert command("rerun", runs["scgd"].run_id, "--results", moved).code == 0
+    assert not folder.exists()
+
+
+def test_rerun_of_a_failed_run_compares_how_it_ended(command, misbehaving, results):
+    command("run", *SMALL, "solver=raising", f"results={results}")
+    (folder,) = records_in(results)
+    ended = command("rerun", folder.name, "--results", results)
+    assert ended.code == 1
+    assert "Before: failed (ValueError: the guest has had enough); now: failed." in ended.out

@@ -1,0 +1,163 @@
+"""`drobench sweep`: plan, progress, comparison, messages."""
+
+import json
+
+import pytest
+from app_samples import SMALL, configured, records_in
+
+from drobench.app.cell import fail_cell, run_cell
+from drobench.app.commands.sweep import _counted
+from drobench.app.prepare import prepare
+from drobench.app.sweep_file import load_sweep
+from drobench.app.sweep_plan import plan
+from drobench.results.record import Status
+from drobench.results.store import ResultStore
+
+HEAD = "overrides: [" + ", ".join(f'"{word}"' for word in SMALL) + "]\n"
+
+
+@pytest.fixture
+def sweep_file(tmp_path):
+    """Write a sweep of small cells; gives the path."""
+
+    def write(text, head=HEAD):
+        file = tmp_path / "tiny.yaml"
+        file.write_text(head + text)
+        return file
+
+    return write
+
+
+@pytest.fixture
+def planned(sweep_file, catalogue, results):
+    """Plan a sweep of small cells."""
+    from drobench.app.config import register
+
+    register(catalogue)
+
+    def make(text, *extra, using=catalogue, head=HEAD):
+        register(using)
+        return plan(load_sweep(sweep_file(text, head)), list(extra), using, results)
+
+    return make
+
+
+@pytest.fixture
+def write_sweep(tmp_path):
+    """Write a sweep of small cells; gives the path."""
+
+    def write(text):
+        file = tmp_path / "tiny.yaml"
+        file.write_text(HEAD + text)
+        return file
+
+    return write
+
+
+def test_a_summary_counts_each_status(planned, catalogue):
+    cells = planned("grid: {seed: [0, 1]}").remaining
+    records = [run_cell(cells[0].config, catalogue), fail_cell(prepare(cells[1].config, catalogue), "bad luck")]
+    assert _counted(records) == {Status.BUDGET_SPENT: 1, Status.FAILED: 1}
+    assert _counted([]) == {}
+
+
+def test_a_dry_run_counts_estimates_and_computes_nothing(command, sweep_file, catalogue, results):
+    file = sweep_file("grid: {solver: [gcivr, scgd], seed: [0, 1]}")
+    before = command("sweep", file, "--results", results, "--dry-run")
+    assert before.code == 0
+    assert "4 cells, 0 finished before, 4 to do" in before.out
+    assert "4 without a comparable run" in before.out
+    assert "solver=scgd seed=1" in before.out
+    assert not list(results.glob("*/record.json"))
+    run_cell(configured(catalogue, results, "solver=gcivr", "seed=0"), catalogue)
+    after = command("sweep", file, "--results", results, "--dry-run")
+    assert "4 cells, 1 finished before, 3 to do" in after.out
+    assert "s for the known ones" in after.out
+    assert "2 without a comparable run" in after.out
+    assert "solver=gcivr seed=0" not in after.out
+
+
+def test_the_sweeps_that_come_along_are_listed(command):
+    shown = command("sweep")
+    assert shown.code == 0
+    assert "quickstart" in shown.out
+    assert "9" in shown.out
+
+
+@pytest.mark.parametrize(
+    ("words", "mentioned"),
+    [
+        (["quikstart"], "Did you mean 'quickstart'"),
+        (["quickstart", "--jobs", "0"], "--jobs must be at least 1"),
+        (["quickstart", "solver.bacth=3", "--dry-run"], "solver.bacth"),
+    ],
+)
+def test_a_mistake_on_the_command_line_ends_with_a_message(command, results, words, mentioned):
+    ended = command("sweep", *words, "--results", results)
+    assert ended.code == 2
+    assert mentioned in ended.err
+    assert "Traceback" not in ended.err
+
+
+def test_results_of_a_sweep_may_be_chosen_as_for_a_run(command, sweep_file, catalogue, tmp_path):
+    elsewhere = tmp_path / "elsewhere"
+    run_cell(configured(catalogue, elsewhere, "seed=0"), catalogue)
+    ended = command("sweep", sweep_file("grid: {seed: [0]}"), f"results={elsewhere}", "--dry-run")
+    # An override that is accepted and then ignored sends a night's results to a place where nobody looks.
+    assert ended.code == 2 or "1 finished before" in ended.out
+
+
+@pytest.mark.process
+def test_a_record_of_a_newer_version_is_not_overwritten_by_a_sweep(command, sweep_file, catalogue, results):
+    record = run_cell(configured(catalogue, results, "seed=0"), catalogue)
+    file = results / record.run_id / "record.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"schema": 99}))
+    ended = command("sweep", sweep_file("grid: {seed: [0]}"), "--results", results)
+    assert ended.code == 2
+    assert "schema 99" in ended.err
+    assert json.loads(file.read_text())["schema"] == 99
+
+
+@pytest.mark.process
+def test_a_sweep_computes_its_cells_once(command, write_sweep, results):
+    file = write_sweep("title: A [tiny] sweep\ngrid: {solver: [gcivr, scgd]}")
+    first = command("sweep", file, "--results", results)
+    assert first.code == 0, first
+    assert "A [tiny] sweep" in first.out
+    assert "2 cells, 0 finished before, 2 to do" in first.out
+    assert "Computed: 2 budget_spent." in first.out
+    assert "kl_classification on synthetic" in first.out
+    assert first.out.count("solver=gcivr") == 1
+    assert len(records_in(results)) == 2
+    times = {file: file.stat().st_mtime_ns for file in results.glob("*/*")}
+    second = command("sweep", file, "--results", results)
+    assert second.code == 0
+    assert "2 cells, 2 finished before, 0 to do" in second.out
+    assert "nothing, all cells were finished" in second.out
+    assert "kl_classification on synthetic" in second.out
+    assert {file: file.stat().st_mtime_ns for file in results.glob("*/*")} == times
+
+
+@pytest.mark.process
+def test_a_sweep_finds_what_a_single_run_computed(command, write_sweep, catalogue, results):
+    from drobench.app.cell import run_cell
+
+    run_cell(configured(catalogue, results, "solver=scgd"), catalogue)
+    ended = command("sweep", write_sweep("grid: {solver: [gcivr, scgd]}"), "--results", results)
+    assert ended.code == 0
+    assert "2 cells, 1 finished before, 1 to do" in ended.out
+    assert "Computed: 1 budget_spent." in ended.out
+
+
+@pytest.mark.process
+def test_two_jobs_at_a_time_compute_the_same(command, write_sweep, tmp_path):
+    file = write_sweep("grid: {solver: [scgd, unconstrained]}")
+    objectives = []
+    for jobs in (1, 2):
+        results = tmp_path / f"jobs{jobs}"
+        ended = command("sweep", file, "--results", results, "--jobs", jobs)
+        assert ended.code == 0, ended
+        records = ResultStore(results).records().records
+        assert len(records) == 2
+        objectives.append({record.run_id: record.iterates.last.objective for record in records})
+    assert objectives[0] == objectives[1]

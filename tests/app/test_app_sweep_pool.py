@@ -1,0 +1,217 @@
+"""Sweeps at work: every cell in a process of its own, none at the expense of another."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from app_samples import SMALL, configured, records_in
+
+from drobench.app import sweep_pool
+from drobench.app.identity import identify
+from drobench.app.prepare import prepare
+from drobench.app.sweep_plan import Cell
+from drobench.registry import load_catalogue
+from drobench.results.store import ResultStore
+
+pytestmark = pytest.mark.process
+
+HEAD = "overrides: [" + ", ".join(f'"{word}"' for word in SMALL) + "]\n"
+
+
+# In the foreground, whatever the tests themselves were started in: a background process ignores Ctrl-C.
+FOREGROUND = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from drobench.app.cli import main
+main()
+"""
+
+
+@pytest.fixture
+def write_sweep(tmp_path):
+    """Write a sweep of small cells; gives the path."""
+
+    def write(text):
+        file = tmp_path / "tiny.yaml"
+        file.write_text(HEAD + text)
+        return file
+
+    return write
+
+
+def statuses(results):
+    """Return the status and reason of every recorded run by solver and seed."""
+    records = ResultStore(results).records().records
+    return {(record.solver.name, record.seed): (str(record.status), record.reason) for record in records}
+
+
+def test_two_jobs_run_at_the_same_time(misbehaving, tmp_path, results, monkeypatch):
+    gate = tmp_path / "gate"
+    other = tmp_path / "other"
+    for file in (gate, other):
+        file.touch()
+    catalogue = load_catalogue()
+    cells = []
+    for file in (gate, other):
+        config = configured(catalogue, results, "solver=waiting", f"solver.gate={file}", "timeout=60")
+        cells.append(Cell(file.name, config, prepare(config, catalogue).run_id))
+    opened = []
+
+    def open_gates(seconds):
+        time.sleep(seconds)
+        if gate.with_suffix(".pid").exists() and other.with_suffix(".pid").exists():
+            # Both workers are inside their solver now; with one job the second would never have got there.
+            opened.append(True)
+            gate.unlink(missing_ok=True)
+            other.unlink(missing_ok=True)
+
+    class Clock:
+        sleep = staticmethod(open_gates)
+        monotonic = staticmethod(time.monotonic)
+
+    monkeypatch.setattr(sweep_pool, "time", Clock)
+    done = []
+    records = sweep_pool.execute(cells, catalogue, 2, lambda cell, record: done.append(cell.label))
+    assert opened
+    assert [str(record.status) for record in records] == ["budget_spent"] * 2
+    assert sorted(done) == ["gate", "other"]
+
+
+def test_bad_solvers_fail_alone_each_with_its_reason(command, write_sweep, misbehaving, results, monkeypatch):
+    # What ignores a polite request is killed after a grace period, which need not be long here.
+    monkeypatch.setattr(sweep_pool, "_GRACE_SECONDS", 1.0)
+    file = write_sweep(
+        "parts:\n"
+        "  - {overrides: [timeout=4], grid: {solver: [sleeping, spinning]}}\n"
+        "  - {grid: {solver: [exiting, raising, sound]}}\n"
+    )
+    ended = command("sweep", file, "--results", results, "--jobs", 3)
+    assert ended.code == 1, ended
+    found = {solver: outcome for (solver, _), outcome in statuses(results).items()}
+    assert found["sound"][0] == "budget_spent"
+    assert all(found[name][0] == "failed" for name in ("sleeping", "spinning", "exiting", "raising"))
+    assert found["sleeping"][1].startswith("timed out after 4 s")
+    assert found["spinning"][1].startswith("timed out after 4 s")
+    assert found["exiting"][1].startswith("its process ended with code 3")
+    assert found["raising"][1] == "ValueError: the guest has had enough"
+    assert "Computed: 1 budget_spent, 4 failed." in ended.out
+    assert "the guest has had enough" in ended.out
+    logs = "".join(file.read_text() for file in (results / ".logs").glob("*.txt"))
+    assert "ValueError: the guest has had enough" in logs
+    # All of it is in the leaderboard: a failure counts, the sound one stands first.
+    again = command("sweep", file, "--results", results, "--dry-run")
+    assert "5 cells, 1 finished before, 4 to do" in again.out
+
+
+def test_a_dataset_that_cannot_be_had_fails_its_own_cells_only(command, misbehaving, results, tmp_path):
+    parts = [{"overrides": [*SMALL, "solver=scgd"]}, {"overrides": [*SMALL[4:], "dataset=unavailable", "solver=scgd"]}]
+    file = tmp_path / "mixed.yaml"
+    file.write_text(json.dumps({"parts": parts}))
+    ended = command("sweep", file, "--results", results)
+    assert ended.code == 1, ended
+    records = {record.dataset.name: record for record in ResultStore(results).records().records}
+    assert str(records["synthetic"].status) == "budget_spent"
+    assert str(records["unavailable"].status) == "failed"
+    assert "Fetch them first" in records["unavailable"].reason
+
+
+def test_a_cell_that_another_process_computes_does_not_stop_the_others(command, write_sweep, catalogue, results):
+    from drobench.app.loading import load_dataset
+
+    config = configured(catalogue, results, "solver=scgd", "seed=0")
+    run_id = identify(config, catalogue, load_dataset(config, catalogue).sha256)
+    file = write_sweep("grid: {solver: [scgd], seed: [0, 1]}")
+    with ResultStore(results).lock(run_id):
+        ended = command("sweep", file, "--results", results)
+    assert statuses(results)["scgd", 1][0] == "budget_spent"
+    assert ("scgd", 0) not in statuses(results)
+    assert run_id[:12] in ended.out + ended.err
+    afterwards = command("sweep", file, "--results", results)
+    assert (afterwards.code, len(records_in(results))) == (0, 2)
+
+
+def test_a_trainer_that_this_machine_lacks_is_named_in_the_reason(command, write_sweep, results):
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("this machine has a GPU")
+    ended = command("sweep", write_sweep("grid: {trainer: [gpu], seed: [0]}"), "--results", results)
+    assert ended.code == 1
+    assert "CUDA GPU" in statuses(results)["gcivr", 0][1]
+
+
+def wait_for(condition, seconds=120):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def alive(process):
+    """Whether a process runs; one that has ended and only waits to be fetched does not."""
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state != "Z"
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks at processes in /proc")
+def test_ctrl_c_keeps_what_is_done_and_leaves_no_process(command, write_sweep, misbehaving, results, tmp_path):
+    gate = tmp_path / "gate"
+    gate.touch()
+    file = write_sweep(f"grid: {{solver: [sound, waiting], solver.gate: ['{gate}']}}")
+    path = os.pathsep.join(filter(None, (str(misbehaving), os.environ.get("PYTHONPATH"))))
+    environment = os.environ | {"PYTHONPATH": path, "COLUMNS": "200"}
+    note = gate.with_suffix(".pid")
+    process = subprocess.Popen(
+        [sys.executable, "-c", FOREGROUND, "sweep", str(file), "--results", str(results)],
+        env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    try:
+        assert wait_for(lambda: (note.exists() and note.read_text()) or process.poll() is not None)
+        assert process.poll() is None, process.communicate()
+        assert len(records_in(results)) == 1
+        worker = int(note.read_text())
+        assert alive(worker)
+        # As a terminal does it: to everything in the foreground.
+        os.killpg(process.pid, signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+    assert process.returncode == 130, (out, err)
+    assert "interrupted" in err
+    assert "Traceback" not in err
+    assert wait_for(lambda: not alive(worker), 5)
+    session = process.pid
+    assert wait_for(lambda: not members_of(session), 20), members_of(session)
+    assert statuses(results) == {("sound", 0): ("budget_spent", "steps 5 of 5")}
+    gate.unlink()
+    again = command("sweep", file, "--results", results)
+    assert again.code == 0, again
+    assert "2 cells, 1 finished before, 1 to do" in again.out
+    assert {solver for solver, _ in statuses(results)} == {"sound", "waiting"}
+
+
+def members_of(session):
+    """Return the living processes of a session."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            if int(fields[3]) == session and fields[0] != "Z":
+                found.append((entry.name, (entry / "cmdline").read_text().replace("\0", " ")))
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return found
