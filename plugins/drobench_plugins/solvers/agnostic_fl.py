@@ -27,11 +27,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from drobench.errors import require_one_of, require_positive
-from drobench.objective.forms import GroupedMinMax
-from drobench.objective.oracles.min_max import GroupedMinMaxOracle
 from drobench.registry import SolverEntry
-from drobench.solver import Communicator, Solver
+from drobench.solver import Communicator, GroupedMinMax, GroupedMinMaxOracle, Solver, require_one_of, require_positive
 from drobench_plugins.solvers.pieces.saddle_steps import pooled, pooled_operator
 from drobench_plugins.solvers.pieces.suffix_mean import SuffixMean, extend, no_mean
 

@@ -24,15 +24,18 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from drobench.errors import DrobenchError
-from drobench.objective.composite import Composite
-from drobench.objective.oracles.composite import CompositeOracle
-from drobench.objective.sampling import Rows
 from drobench.registry import SolverEntry
-from drobench.solver import Communicator
-from drobench.solver.estimators import descend, sample
-from drobench.solver.first_step import first_step
-from drobench.solver.iterates import extended_mean
+from drobench.solver import (
+    Communicator,
+    Composite,
+    CompositeOracle,
+    DrobenchError,
+    Rows,
+    descend,
+    extended_mean,
+    first_step,
+    sample,
+)
 from drobench_plugins.solvers.scgd import Scgd, ScgdConfig, ScgdState
 
 

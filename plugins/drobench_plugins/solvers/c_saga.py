@@ -26,14 +26,18 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
-from drobench.errors import DrobenchError, require_positive
-from drobench.objective.capabilities import Capability
-from drobench.objective.composite import Composite
-from drobench.objective.oracles.composite import CompositeOracle
 from drobench.registry import SolverEntry
-from drobench.solver import Communicator, Solver
-from drobench.solver.curvature import largest_curvature
-from drobench.solver.estimators import descend
+from drobench.solver import (
+    Capability,
+    Communicator,
+    Composite,
+    CompositeOracle,
+    DrobenchError,
+    Solver,
+    descend,
+    largest_curvature,
+    require_positive,
+)
 from drobench_plugins.solvers.pieces.term_table import (
     Table,
     estimates_of,

@@ -22,12 +22,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from drobench.objective.composite import Composite
-from drobench.objective.oracles.composite import CompositeOracle
 from drobench.registry import SolverEntry
-from drobench.solver import Solver
-from drobench.solver.estimators import Estimates
-from drobench.solver.restarts import with_restarts
+from drobench.solver import Composite, CompositeOracle, Estimates, Solver, with_restarts
 from drobench_plugins.solvers.gcivr import Gcivr, GcivrConfig
 
 

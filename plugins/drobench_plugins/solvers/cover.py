@@ -21,14 +21,22 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from drobench.errors import SettingError, require_positive
-from drobench.objective.composite import Composite
-from drobench.objective.oracles.composite import CompositeOracle
 from drobench.registry import SolverEntry
-from drobench.solver import Communicator, Solver
-from drobench.solver.estimators import Estimates, descend, sample, sample_pair
-from drobench.solver.first_step import StepConfig, first_step
-from drobench.solver.iterates import extended_mean
+from drobench.solver import (
+    Communicator,
+    Composite,
+    CompositeOracle,
+    Estimates,
+    SettingError,
+    Solver,
+    StepConfig,
+    descend,
+    extended_mean,
+    first_step,
+    require_positive,
+    sample,
+    sample_pair,
+)
 
 
 @dataclass(kw_only=True)

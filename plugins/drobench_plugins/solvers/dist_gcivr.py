@@ -30,14 +30,19 @@ from typing import Any
 
 from torch import Tensor
 
-from drobench.errors import SettingError, require_one_of, require_positive
-from drobench.objective.clients import Clients
-from drobench.objective.composite import Composite
-from drobench.objective.oracles.composite import CompositeOracle
 from drobench.registry import SolverEntry
-from drobench.solver import Communicator, Solver
-from drobench.solver.estimators import Draw
-from drobench.solver.restarts import with_restarts
+from drobench.solver import (
+    Clients,
+    Communicator,
+    Composite,
+    CompositeOracle,
+    Draw,
+    SettingError,
+    Solver,
+    require_one_of,
+    require_positive,
+    with_restarts,
+)
 from drobench_plugins.solvers.gcivr import Gcivr, GcivrConfig, GcivrState
 
 

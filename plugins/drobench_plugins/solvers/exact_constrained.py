@@ -23,12 +23,16 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from drobench.errors import DrobenchError, require_positive
-from drobench.objective.capabilities import Capability
-from drobench.objective.forms import Constrained
-from drobench.objective.oracles.constrained import ConstrainedOracle
 from drobench.registry import SolverEntry
-from drobench.solver import Communicator, Solver
+from drobench.solver import (
+    Capability,
+    Communicator,
+    Constrained,
+    ConstrainedOracle,
+    DrobenchError,
+    Solver,
+    require_positive,
+)
 from drobench_plugins.solvers.pieces.lbfgs import minimise
 
 # By how much the weight grows after a round that did too little, and how far: beyond, rounding decides.

@@ -15,12 +15,10 @@ from typing import Any
 
 from torch import Tensor
 
-from drobench.objective.forms import FiniteSum, RobustRisk
 from drobench.objective.group_adversary import GroupAdversary
-from drobench.objective.oracles.reference import ReferenceOracle
 from drobench.objective.wasserstein import WassersteinRisk
 from drobench.registry import SolverEntry
-from drobench.solver import Communicator, Solver
+from drobench.solver import Communicator, FiniteSum, ReferenceOracle, RobustRisk, Solver
 from drobench_plugins.solvers.pieces.exact.accuracy import Accuracy
 from drobench_plugins.solvers.pieces.exact.ball import at_kink, solve_ball
 from drobench_plugins.solvers.pieces.exact.conic import MOST_CONIC_SAMPLES, has_cones

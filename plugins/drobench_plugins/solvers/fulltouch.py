@@ -17,10 +17,8 @@ the others improve on. Reconstructed from its published structure; `2 / (mu (t +
 
 from dataclasses import dataclass, fields
 
-from drobench.errors import require_positive
-from drobench.objective.capabilities import Capability
-from drobench.objective.forms import Constrained
 from drobench.registry import SolverEntry
+from drobench.solver import Capability, Constrained, require_positive
 from drobench_plugins.solvers.one_projection_sgd import OneProjectionSgd, OneProjectionSgdConfig, calls_per_step
 from drobench_plugins.solvers.pieces.penalised_steps import PenalisedConfig
 

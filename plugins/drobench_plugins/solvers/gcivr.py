@@ -29,17 +29,32 @@ from typing import Any
 
 from torch import Tensor
 
-from drobench.errors import SettingError, require_one_of
-from drobench.objective.composite import Composite
-from drobench.objective.oracles.composite import CompositeOracle
 from drobench.registry import SolverEntry
-from drobench.solver import Communicator, Solver
-from drobench.solver.estimators import Draw, Estimates, advance, descend, refresh
-from drobench.solver.first_step import StepRuleConfig, step_by_rule
-from drobench.solver.iterates import Trail, no_trail
-from drobench.solver.restarts import EpochMethod, RestartsConfig, with_restarts
-from drobench.solver.safeguards import Safeguard, measured, watch
-from drobench.solver.schedules import Epoch, ScheduleConfig
+from drobench.solver import (
+    Communicator,
+    Composite,
+    CompositeOracle,
+    Draw,
+    Epoch,
+    EpochMethod,
+    Estimates,
+    RestartsConfig,
+    Safeguard,
+    ScheduleConfig,
+    SettingError,
+    Solver,
+    StepRuleConfig,
+    Trail,
+    advance,
+    descend,
+    measured,
+    no_trail,
+    refresh,
+    require_one_of,
+    step_by_rule,
+    watch,
+    with_restarts,
+)
 
 
 @dataclass(kw_only=True)

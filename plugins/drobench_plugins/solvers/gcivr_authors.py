@@ -27,15 +27,23 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from drobench.errors import DrobenchError, require_non_negative, require_positive
-from drobench.objective.capabilities import Capability
-from drobench.objective.composite import Composite
-from drobench.objective.oracles.composite import CompositeOracle
-from drobench.objective.sampling import Rows
 from drobench.registry import SolverEntry
-from drobench.solver import Communicator, Solver
-from drobench.solver.adaptive import TORCH_EPSILON, adagrad
-from drobench.solver.estimators import Estimates, refresh, sample
+from drobench.solver import (
+    TORCH_EPSILON,
+    Capability,
+    Communicator,
+    Composite,
+    CompositeOracle,
+    DrobenchError,
+    Estimates,
+    Rows,
+    Solver,
+    adagrad,
+    refresh,
+    require_non_negative,
+    require_positive,
+    sample,
+)
 from drobench_plugins.solvers.pieces.draws_in_turn import samples_and_their_constraints
 
 

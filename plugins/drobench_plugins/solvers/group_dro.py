@@ -24,12 +24,17 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from drobench.errors import require_non_negative, require_one_of, require_positive
-from drobench.objective.forms import GroupedMinMax
-from drobench.objective.oracles.min_max import GroupedMinMaxOracle
-from drobench.objective.sampling import Rows
 from drobench.registry import SolverEntry
-from drobench.solver import Communicator, Solver
+from drobench.solver import (
+    Communicator,
+    GroupedMinMax,
+    GroupedMinMaxOracle,
+    Rows,
+    Solver,
+    require_non_negative,
+    require_one_of,
+    require_positive,
+)
 from drobench_plugins.solvers.pieces.saddle_steps import pooled
 from drobench_plugins.solvers.pieces.suffix_mean import SuffixMean, extend, no_mean
 

@@ -27,10 +27,8 @@ Notes and deviations:
 
 from dataclasses import dataclass, field
 
-from drobench.errors import SettingError, require_one_of, require_positive
-from drobench.objective.capabilities import Capability
-from drobench.objective.forms import Constrained
 from drobench.registry import SolverEntry
+from drobench.solver import Capability, Constrained, SettingError, require_one_of, require_positive
 from drobench_plugins.solvers.pieces.joint_config import JointDescentConfig, calls_per_step
 from drobench_plugins.solvers.pieces.joint_descent import JointDescent
 from drobench_plugins.solvers.pieces.multipliers import ACTIVATIONS, MultiplierNetwork

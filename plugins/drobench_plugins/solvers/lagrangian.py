@@ -22,10 +22,8 @@ multiplier models only.
 
 from dataclasses import dataclass
 
-from drobench.errors import require_non_negative, require_one_of, require_positive
-from drobench.objective.capabilities import Capability
-from drobench.objective.forms import Constrained
 from drobench.registry import SolverEntry
+from drobench.solver import Capability, Constrained, require_non_negative, require_one_of, require_positive
 from drobench_plugins.solvers.pieces.joint_config import JointDescentConfig, calls_per_step
 from drobench_plugins.solvers.pieces.joint_descent import JointDescent
 from drobench_plugins.solvers.pieces.multipliers import MultiplierTable

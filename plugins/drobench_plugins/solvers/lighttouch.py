@@ -24,12 +24,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from drobench.errors import require_positive
-from drobench.objective.capabilities import Capability
-from drobench.objective.forms import Constrained
-from drobench.objective.oracles.constrained import ConstrainedOracle
 from drobench.registry import SolverEntry
-from drobench.solver import Communicator, Solver
+from drobench.solver import Capability, Communicator, Constrained, ConstrainedOracle, Solver, require_positive
 from drobench_plugins.solvers.pieces.penalised_steps import (
     PenalisedConfig,
     all_constraints,

@@ -21,13 +21,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from drobench.errors import require_positive
-from drobench.objective.capabilities import Capability
-from drobench.objective.forms import Constrained
-from drobench.objective.oracles.constrained import ConstrainedOracle
-from drobench.objective.sampling import Rows
 from drobench.registry import SolverEntry
-from drobench.solver import Communicator, Solver
+from drobench.solver import Capability, Communicator, Constrained, ConstrainedOracle, Rows, Solver, require_positive
 from drobench_plugins.solvers.lighttouch import (
     ONE_PROCESS,
     LightTouchConfig,

@@ -24,13 +24,19 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from drobench.errors import SettingError, require_one_of, require_positive
-from drobench.objective.composite import Composite
-from drobench.objective.oracles.composite import CompositeOracle
 from drobench.registry import SolverEntry
-from drobench.solver import Communicator, Solver
-from drobench.solver.curvature import largest_curvature
-from drobench.solver.estimators import direction, refresh
+from drobench.solver import (
+    Communicator,
+    Composite,
+    CompositeOracle,
+    SettingError,
+    Solver,
+    direction,
+    largest_curvature,
+    refresh,
+    require_one_of,
+    require_positive,
+)
 from drobench_plugins.solvers.pieces.multilevel import most_levels, multilevel_draws, multilevel_gradient
 
 

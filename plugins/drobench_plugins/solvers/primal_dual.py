@@ -20,12 +20,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from drobench.errors import require_one_of, require_positive
-from drobench.objective.capabilities import Capability
-from drobench.objective.forms import MinMax
-from drobench.objective.oracles.min_max import MinMaxOracle
 from drobench.registry import SolverEntry
-from drobench.solver import Communicator, Solver
+from drobench.solver import Capability, Communicator, MinMax, MinMaxOracle, Solver, require_one_of, require_positive
 from drobench_plugins.solvers.pieces.saddle_steps import pooled_operator
 from drobench_plugins.solvers.pieces.suffix_mean import SuffixMean, extend, no_mean
 

@@ -15,11 +15,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from drobench.objective.capabilities import Capability
-from drobench.objective.forms import Constrained
-from drobench.objective.oracles.constrained import ConstrainedOracle
 from drobench.registry import SolverEntry
-from drobench.solver import Communicator, Solver
+from drobench.solver import Capability, Communicator, Constrained, ConstrainedOracle, Solver
 from drobench_plugins.solvers.pieces.penalised_steps import PenalisedConfig, objective_gradient
 from drobench_plugins.solvers.pieces.suffix_mean import SuffixMean, extend, no_mean
 

@@ -15,13 +15,20 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from drobench.objective.composite import Composite
-from drobench.objective.oracles.composite import CompositeOracle
 from drobench.registry import SolverEntry
-from drobench.solver import Communicator, Solver
-from drobench.solver.estimators import descend, refresh
-from drobench.solver.first_step import StepConfig, first_step
-from drobench.solver.safeguards import Safeguard, measured, watch
+from drobench.solver import (
+    Communicator,
+    Composite,
+    CompositeOracle,
+    Safeguard,
+    Solver,
+    StepConfig,
+    descend,
+    first_step,
+    measured,
+    refresh,
+    watch,
+)
 
 
 @dataclass(kw_only=True)

@@ -17,14 +17,21 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from drobench.errors import require_one_of, require_positive
-from drobench.objective.composite import Composite
-from drobench.objective.oracles.composite import CompositeOracle
 from drobench.registry import SolverEntry
-from drobench.solver import Communicator, Solver
-from drobench.solver.estimators import Estimates, descend, sample
-from drobench.solver.first_step import StepConfig, step_by_rule
-from drobench.solver.iterates import extended_mean
+from drobench.solver import (
+    Communicator,
+    Composite,
+    CompositeOracle,
+    Estimates,
+    Solver,
+    StepConfig,
+    descend,
+    extended_mean,
+    require_one_of,
+    require_positive,
+    sample,
+    step_by_rule,
+)
 
 
 @dataclass(kw_only=True)

@@ -22,11 +22,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from drobench.errors import require_one_of, require_positive
-from drobench.objective.forms import MinMax
-from drobench.objective.oracles.min_max import MinMaxOracle
 from drobench.registry import SolverEntry
-from drobench.solver import Communicator, Solver
+from drobench.solver import Communicator, MinMax, MinMaxOracle, Solver, require_one_of, require_positive
 from drobench_plugins.solvers.pieces.saddle_steps import pooled_operator, project_step
 from drobench_plugins.solvers.pieces.suffix_mean import SuffixMean, extend, no_mean
 

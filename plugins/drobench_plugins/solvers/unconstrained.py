@@ -15,12 +15,21 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from drobench.errors import require_non_negative, require_one_of, require_positive
-from drobench.objective.forms import FiniteSum
-from drobench.objective.oracles.finite_sum import FiniteSumOracle
 from drobench.registry import SolverEntry
-from drobench.solver import Communicator, Solver
-from drobench.solver.adaptive import OPTIMIZERS, TORCH_EPSILON, Moments, adaptive_step, no_moments
+from drobench.solver import (
+    OPTIMIZERS,
+    TORCH_EPSILON,
+    Communicator,
+    FiniteSum,
+    FiniteSumOracle,
+    Moments,
+    Solver,
+    adaptive_step,
+    no_moments,
+    require_non_negative,
+    require_one_of,
+    require_positive,
+)
 
 
 @dataclass

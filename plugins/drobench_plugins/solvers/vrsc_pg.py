@@ -23,15 +23,25 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from drobench.errors import require_positive
-from drobench.objective.composite import Composite
-from drobench.objective.oracles.composite import CompositeOracle
 from drobench.registry import SolverEntry
-from drobench.solver import Communicator, Solver
-from drobench.solver.estimators import Estimates, direction, refresh, sample_pair
-from drobench.solver.first_step import StepConfig, first_step
-from drobench.solver.safeguards import Safeguard, measured, watch
-from drobench.solver.schedules import long_epoch, small_batch
+from drobench.solver import (
+    Communicator,
+    Composite,
+    CompositeOracle,
+    Estimates,
+    Safeguard,
+    Solver,
+    StepConfig,
+    direction,
+    first_step,
+    long_epoch,
+    measured,
+    refresh,
+    require_positive,
+    sample_pair,
+    small_batch,
+    watch,
+)
 
 
 @dataclass(kw_only=True)

@@ -3,8 +3,7 @@
 import torch
 from torch import Tensor
 
-from drobench.objective.oracle import Oracle
-from drobench.objective.sampling import Rows
+from drobench.solver import Oracle, Rows
 
 
 def next_in_turn(steps: int, size: int, total: int, oracle: Oracle) -> tuple[Tensor, float]:

@@ -2,9 +2,14 @@
 
 from dataclasses import dataclass
 
-from drobench.errors import SettingError, require_non_negative, require_one_of, require_positive
-from drobench.objective.oracles.constrained import ConstrainedOracle
-from drobench.solver.adaptive import OPTIMIZERS
+from drobench.solver import (
+    OPTIMIZERS,
+    ConstrainedOracle,
+    SettingError,
+    require_non_negative,
+    require_one_of,
+    require_positive,
+)
 
 
 @dataclass

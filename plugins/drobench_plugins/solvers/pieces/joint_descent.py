@@ -19,10 +19,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from drobench.objective.oracles.constrained import ConstrainedOracle
-from drobench.objective.sampling import Rows
-from drobench.solver import Communicator, Solver
-from drobench.solver.adaptive import Moments, adaptive_step, no_moments
+from drobench.solver import Communicator, ConstrainedOracle, Moments, Rows, Solver, adaptive_step, no_moments
 from drobench_plugins.solvers.pieces.best_candidate import Candidates, add_candidate, best_point, no_candidates
 from drobench_plugins.solvers.pieces.draws_in_turn import next_in_turn
 from drobench_plugins.solvers.pieces.joint_config import JointDescentConfig

@@ -14,9 +14,7 @@ import math
 
 from torch import Tensor
 
-from drobench.objective.oracles.composite import CompositeOracle
-from drobench.solver import Communicator
-from drobench.solver.estimators import Estimates, direction, sample
+from drobench.solver import Communicator, CompositeOracle, Estimates, direction, sample
 
 
 def multilevel_gradient(

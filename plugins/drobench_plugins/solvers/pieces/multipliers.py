@@ -14,8 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-from drobench.objective.oracles.constrained import ConstrainedOracle
-from drobench.objective.sampling import Index
+from drobench.solver import ConstrainedOracle, Index
 
 Pullback = Callable[[Tensor], Tensor]
 """Maps cotangents `(rows,)` to `sum_k cotangent_k` times the gradient of multiplier `k` by the parameters."""

@@ -10,10 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from drobench.errors import require_one_of, require_positive
-from drobench.objective.oracles.constrained import ConstrainedOracle
-from drobench.objective.sampling import Rows
-from drobench.solver import Communicator
+from drobench.solver import Communicator, ConstrainedOracle, Rows, require_one_of, require_positive
 
 _DEFAULT_PENALTY = 2.0
 

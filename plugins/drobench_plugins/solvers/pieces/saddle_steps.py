@@ -2,10 +2,7 @@
 
 from torch import Tensor
 
-from drobench.objective.oracle import Oracle
-from drobench.objective.oracles.min_max import MinMaxOracle
-from drobench.objective.sampling import Rows
-from drobench.solver import Communicator
+from drobench.solver import Communicator, MinMaxOracle, Oracle, Rows
 
 
 def chosen_samples(oracle: Oracle, numbers: Tensor) -> Rows:

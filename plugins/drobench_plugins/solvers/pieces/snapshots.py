@@ -3,8 +3,7 @@
 import torch
 from torch import Tensor
 
-from drobench.objective.oracles.constrained import ConstrainedOracle
-from drobench.solver import Communicator
+from drobench.solver import Communicator, ConstrainedOracle
 
 
 def measure_snapshot(point: Tensor, oracle: ConstrainedOracle, communicator: Communicator) -> tuple[Tensor, Tensor]:

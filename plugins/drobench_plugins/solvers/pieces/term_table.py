@@ -10,10 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from drobench.objective.composite import RowTerms
-from drobench.objective.oracles.composite import CompositeOracle
-from drobench.objective.sampling import Index, Rows
-from drobench.solver.estimators import Estimates
+from drobench.solver import CompositeOracle, Estimates, Index, Rows, RowTerms
 
 # Means of positive terms that fell below this share of what they were have lost too many digits.
 _CANCELLED = 1e-3

@@ -21,11 +21,7 @@ import torch
 from torch import Tensor
 
 from drobench import SolverEntry
-from drobench.errors import DrobenchError
-from drobench.objective.composite import Composite
-from drobench.objective.oracles.composite import CompositeOracle
-from drobench.solver import Communicator, Solver
-from drobench.solver.estimators import direction, refresh
+from drobench.solver import Communicator, Composite, CompositeOracle, DrobenchError, Solver, direction, refresh
 
 # What is left of a far point, relative to its distance, where the objective holds nothing back.
 _UNHELD = 0.05

@@ -16,10 +16,7 @@ from scipy.optimize import brentq, minimize
 from torch import Tensor
 
 from drobench import SolverEntry
-from drobench.errors import DrobenchError, require_positive
-from drobench.objective.forms import RobustRisk
-from drobench.objective.oracles.reference import ReferenceOracle
-from drobench.solver import Communicator, Solver
+from drobench.solver import Communicator, DrobenchError, ReferenceOracle, RobustRisk, Solver, require_positive
 from norm_ball_learning.ball import RidgeOnBall
 
 

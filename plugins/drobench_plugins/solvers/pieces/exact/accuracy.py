@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from drobench.errors import require_positive
+from drobench.solver import require_positive
 
 
 @dataclass

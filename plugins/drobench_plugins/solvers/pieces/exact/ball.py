@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from drobench.objective.ambiguity_sets import Chi2Ball, KLBall
-from drobench.objective.forms import RobustRisk
+from drobench.solver import RobustRisk
 from drobench_plugins.solvers.pieces.exact.accuracy import Accuracy
 from drobench_plugins.solvers.pieces.exact.conic import cleaned, conic_losses, solve_conic
 from drobench_plugins.solvers.pieces.exact.smooth import elastic_weights

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from drobench.errors import DrobenchError
 from drobench.objective.losses import LinearMarginLosses, LinearScoreLosses, LogisticLoss, Losses
+from drobench.solver import DrobenchError
 from drobench_plugins.solvers.pieces.exact.accuracy import Accuracy
 
 # Beyond this many exponential cones the conic solver becomes slow and then fails.

@@ -2,9 +2,8 @@
 
 from torch import Tensor
 
-from drobench.errors import DrobenchError
-from drobench.objective.forms import FiniteSum, RobustRisk
 from drobench.objective.regularizers import ElasticNet, Regularizer, Zero
+from drobench.solver import DrobenchError, FiniteSum, RobustRisk
 from drobench_plugins.solvers.pieces.exact.accuracy import Accuracy
 from drobench_plugins.solvers.pieces.lbfgs import minimise_sparse
 

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from drobench.objective.ambiguity_sets import AmbiguitySet, Chi2Ball, CVaR, KLBall
-from drobench.objective.forms import FiniteSum, RobustRisk
 from drobench.objective.losses import smooth_hinge
+from drobench.solver import FiniteSum, RobustRisk
 from drobench_plugins.solvers.pieces.exact.accuracy import Accuracy
 from drobench_plugins.solvers.pieces.exact.conic import cleaned, conic_losses, solve_conic
 from drobench_plugins.solvers.pieces.exact.smooth import elastic_weights, solve_smooth

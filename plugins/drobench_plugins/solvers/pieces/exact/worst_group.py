@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from drobench.objective.forms import FiniteSum, RobustRisk
 from drobench.objective.group_adversary import GroupAdversary
+from drobench.solver import FiniteSum, RobustRisk
 from drobench_plugins.solvers.pieces.exact.accuracy import Accuracy
 from drobench_plugins.solvers.pieces.exact.conic import cleaned, conic_losses, solve_conic
 from drobench_plugins.solvers.pieces.exact.smooth import WARM_ITERATIONS, elastic_weights, solve_smooth

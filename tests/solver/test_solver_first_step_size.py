@@ -6,7 +6,7 @@ import torch
 from drobench.errors import SettingError
 from drobench.objective.oracles.composite import CompositeOracle
 from drobench.solver.curvature import largest_curvature
-from drobench.solver.first_step import StepConfig, StepRuleConfig, first_step, step_by_rule
+from drobench.solver.first_step_size import StepConfig, StepRuleConfig, first_step, step_by_rule
 from drobench.solver.smoothness import measure_smoothness
 
 
