@@ -38,7 +38,7 @@ class BudgetConfig:
 
 
 @dataclass(frozen=True)
-class Progress:
+class Usage:
     """How much a run has used so far, over all its processes."""
 
     steps: int
@@ -61,10 +61,10 @@ class Budget:
     def __init__(self, config: BudgetConfig) -> None:
         self.config = config
 
-    def spent(self, progress: Progress) -> Verdict | None:
+    def spent(self, usage: Usage) -> Verdict | None:
         """Return a verdict if a limit is used up."""
         for name in _LIMITS:
-            limit, used = getattr(self.config, name), getattr(progress, name)
+            limit, used = getattr(self.config, name), getattr(usage, name)
             if limit is not None and used >= limit:
                 return Verdict(Status.BUDGET_SPENT, f"{name} {used:.6g} of {limit:.6g}")
         return None

@@ -23,7 +23,7 @@ from drobench.problem.problem import Problem
 from drobench.results.record import Status
 from drobench.solver.communicator import Communicator, ProcessGroup, SingleProcess
 from drobench.solver.solver import Solver, state_from_dict, state_to_dict, state_type
-from drobench.training.budget import Budget, BudgetConfig, Progress, Verdict
+from drobench.training.budget import Budget, BudgetConfig, Usage, Verdict
 from drobench.training.clock import Clock
 from drobench.training.evaluation import EvaluationConfig, Evaluator, Scores, better_feasible
 from drobench.training.rank_states import redistribute
@@ -103,7 +103,7 @@ class SolverModule(pl.LightningModule):
                 self._log(row)
             return
         with torch.no_grad():
-            self._evaluate(self.task.recover(self.task.start), self.progress())
+            self._evaluate(self.task.recover(self.task.start), self.usage())
             with self.clock.timing("solver"):
                 self.solver_state = self.task.solver.init(self.task.start, self.oracle, self.communicator)
 
@@ -111,20 +111,20 @@ class SolverModule(pl.LightningModule):
         """Run a chunk of solver steps, then look around."""
         with torch.no_grad():
             self._run_chunk()
-            progress = self.progress()
+            usage = self.usage()
             point = self.task.solver.solution(self.solver_state)
             self.iterate.copy_(point)
-            self._look(point, progress)
+            self._look(point, usage)
         optimizer = self.optimizers()
         assert not isinstance(optimizer, list)
         optimizer.step()
 
-    def progress(self) -> Progress:
+    def usage(self) -> Usage:
         """Return what has been used so far: calls summed, time the longest over all processes."""
         samples, calls, seconds = self._over_ranks(
             self.oracle.counters.sample_calls, self.oracle.counters.oracle_calls, self.clock.seconds["solver"]
         )
-        return Progress(self.steps, self.oracle.passes_of(samples, calls - samples), int(calls), seconds)
+        return Usage(self.steps, self.oracle.passes_of(samples, calls - samples), int(calls), seconds)
 
     def _over_ranks(self, samples: float, calls: float, seconds: float) -> tuple[float, float, float]:
         if self.communicator.world_size == 1:
@@ -180,50 +180,50 @@ class SolverModule(pl.LightningModule):
 
     def _steps_until(self, passes: float, calls: float) -> int:
         """Return, alike on every rank, about how many steps lead up to the next mark."""
-        progress = self.progress()
-        if progress.steps == 0:
+        usage = self.usage()
+        if usage.steps == 0:
             return 1
         step_share = min(
-            (passes - progress.passes) / max(progress.passes, 1e-12),
-            (calls - progress.oracle_calls) / max(progress.oracle_calls, 1),
+            (passes - usage.passes) / max(usage.passes, 1e-12),
+            (calls - usage.oracle_calls) / max(usage.oracle_calls, 1),
         )
-        return max(1, min(_CHUNK_STEPS, math.floor(step_share * progress.steps)))
+        return max(1, min(_CHUNK_STEPS, math.floor(step_share * usage.steps)))
 
-    def _look(self, point: Tensor, progress: Progress) -> None:
+    def _look(self, point: Tensor, usage: Usage) -> None:
         """Evaluate if it is time to, and end the run if there is a reason to."""
-        verdict = self.budget.spent(progress) or self._over(progress)
+        verdict = self.budget.spent(usage) or self._over(usage)
         evaluation = self.task.evaluation
-        due = progress.passes >= self.evaluations_due * evaluation.every_passes
+        due = usage.passes >= self.evaluations_due * evaluation.every_passes
         if evaluation.every_seconds is not None:
-            due = due and progress.seconds >= self.curve[-1]["solver_seconds"] + evaluation.every_seconds
+            due = due and usage.seconds >= self.curve[-1]["solver_seconds"] + evaluation.every_seconds
         if due or verdict is not None:
-            self.evaluations_due = math.floor(progress.passes / evaluation.every_passes) + 1
-            scores = self._evaluate(self.task.recover(point), progress)
+            self.evaluations_due = math.floor(usage.passes / evaluation.every_passes) + 1
+            scores = self._evaluate(self.task.recover(point), usage)
             verdict = self._judge(scores, last=verdict is not None) or verdict
         if verdict is not None:
-            self._finish(verdict, progress)
-        elif self._stage_is_over(progress):
+            self._finish(verdict, usage)
+        elif self._stage_is_over(usage):
             self._next_stage(point)
 
-    def _over(self, progress: Progress) -> Verdict | None:
+    def _over(self, usage: Usage) -> Verdict | None:
         """Return a verdict if the method is at its end, or asks for nothing more and no limit would end that."""
         last = self.stage == len(self.task.build_oracles) - 1
         if last and self.task.solver.ended(self.solver_state):
             return Verdict(Status.BUDGET_SPENT, "the method has come to its end")
-        idle = self.steps > 1 and progress.oracle_calls == self.calls_seen
-        self.calls_seen = progress.oracle_calls
+        idle = self.steps > 1 and usage.oracle_calls == self.calls_seen
+        self.calls_seen = usage.oracle_calls
         if idle and self.task.budget.steps is None and self.task.budget.seconds is None:
             return Verdict(Status.BUDGET_SPENT, "the solver asks for no more data")
         return None
 
-    def _stage_is_over(self, progress: Progress) -> bool:
+    def _stage_is_over(self, usage: Usage) -> bool:
         last = self.stage == len(self.task.build_oracles) - 1
         stages = self.stage + 1
         return not last and (
             self.task.solver.ended(self.solver_state)
-            or progress.passes >= stages * self.task.stage_passes
-            or progress.seconds >= stages * self.task.stage_seconds
-            or progress.steps >= stages * self.task.stage_steps
+            or usage.passes >= stages * self.task.stage_passes
+            or usage.seconds >= stages * self.task.stage_seconds
+            or usage.steps >= stages * self.task.stage_steps
         )
 
     def _next_stage(self, point: Tensor) -> None:
@@ -250,12 +250,12 @@ class SolverModule(pl.LightningModule):
             return None
         return scores.gap / float(first)
 
-    def _evaluate(self, recovered: Tensor, progress: Progress) -> Scores:
+    def _evaluate(self, recovered: Tensor, usage: Usage) -> Scores:
         with self.clock.timing("evaluation"):
-            scores = self.evaluator.score(recovered, progress.steps)
+            scores = self.evaluator.score(recovered, usage.steps)
             if better_feasible(scores, self.best):
                 self.best, self.best_point = scores, recovered.clone()
-            row = self._row(scores, progress)
+            row = self._row(scores, usage)
             self.curve.append(row)
             if self.on_evaluation is not None and self.trainer.is_global_zero:
                 self.on_evaluation(row)
@@ -267,15 +267,15 @@ class SolverModule(pl.LightningModule):
             numbers = {key: value for key, value in row.items() if value is not None}
             self.trainer.logger.log_metrics(numbers, step=row["step"])
 
-    def _row(self, scores: Scores, progress: Progress) -> dict[str, Any]:
+    def _row(self, scores: Scores, usage: Usage) -> dict[str, Any]:
         flat = scores.as_dict()
         extra = flat.pop("extra")
         return {
             **flat,
-            "passes": progress.passes,
-            "oracle_calls": progress.oracle_calls,
+            "passes": usage.passes,
+            "oracle_calls": usage.oracle_calls,
             **self.counts(),
-            "solver_seconds": progress.seconds,
+            "solver_seconds": usage.seconds,
             **extra,
         }
 
@@ -291,7 +291,7 @@ class SolverModule(pl.LightningModule):
         counted = {name: int(total) for name, total in zip(names, totals.tolist(), strict=True)}
         return {**counted, "communication_rounds": self.communicator.rounds, "communication_bytes": int(traffic)}
 
-    def _finish(self, verdict: Verdict, progress: Progress) -> None:
+    def _finish(self, verdict: Verdict, usage: Usage) -> None:
         """Score what the method returns, and stop Lightning. The last recovery is timed and counted."""
         self.verdict = verdict
         with self.clock.timing("solver"):
@@ -299,11 +299,11 @@ class SolverModule(pl.LightningModule):
             if self.task.projects:
                 self.oracle.count_projection()
         with self.clock.timing("evaluation"):
-            self.final["last"] = (self.evaluator.score(last, progress.steps), last)
+            self.final["last"] = (self.evaluator.score(last, usage.steps), last)
             average = self.task.solver.average(self.solver_state)
             if average is not None:
                 recovered = self.task.recover(average)
-                self.final["average"] = (self.evaluator.score(recovered, progress.steps), recovered)
+                self.final["average"] = (self.evaluator.score(recovered, usage.steps), recovered)
             if self.best is not None and self.best_point is not None:
                 self.final["best_feasible"] = (self.best, self.best_point)
         self.trainer.should_stop = True

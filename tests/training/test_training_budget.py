@@ -6,15 +6,15 @@ import pytest
 
 from drobench.errors import DrobenchError, SettingError
 from drobench.results.record import Status
-from drobench.training.budget import _DIVERGENCE, Budget, BudgetConfig, Progress
+from drobench.training.budget import _DIVERGENCE, Budget, BudgetConfig, Usage
 
 LIMITS = ("passes", "oracle_calls", "seconds", "steps")
 TARGETS = ("target_gap", "target_stationarity")
-NOTHING = Progress(steps=0, passes=0.0, oracle_calls=0, seconds=0.0)
+NOTHING = Usage(steps=0, passes=0.0, oracle_calls=0, seconds=0.0)
 
 
 def progress(**used):
-    return Progress(**{**vars(NOTHING), **used})
+    return Usage(**{**vars(NOTHING), **used})
 
 
 @pytest.mark.parametrize("targets", [{}, {"target_gap": 1e-3}, {"target_stationarity": 1e-3}])
@@ -57,7 +57,7 @@ def test_what_has_no_limit_never_ends_a_run(name):
 def test_whichever_limit_comes_first_ends_the_run(first):
     budget = Budget(BudgetConfig(passes=10, oracle_calls=10, seconds=10, steps=10))
     used = {name: 10 if name == first else 9 for name in LIMITS}
-    verdict = budget.spent(Progress(**used))
+    verdict = budget.spent(Usage(**used))
     assert verdict is not None
     assert verdict.reason.startswith(first)
 

@@ -21,7 +21,6 @@ nothing is halved, and such a step uses the means of the replaced table, which c
 Composites over constraints are refused: they have no terms of rows.
 """
 
-import math
 from dataclasses import dataclass, replace
 
 from torch import Tensor
@@ -34,9 +33,11 @@ from drobench.solver import (
     CompositeOracle,
     DrobenchError,
     Solver,
+    StepConfig,
     descend,
-    largest_curvature,
+    first_step,
     require_positive,
+    small_batch,
 )
 from drobench_plugins.solvers.pieces.term_table import (
     Table,
@@ -52,13 +53,10 @@ from drobench_plugins.solvers.pieces.turning_steps import Turns, follow, next_pa
 _ONE_PROCESS = "every process would need the whole table of terms, and with it all rows"
 
 
-@dataclass
-class CSagaConfig:
+@dataclass(kw_only=True)
+class CSagaConfig(StepConfig):
     """Hyperparameters of C-SAGA; `null` means the rule described at each."""
 
-    step_size: float | None = None
-    """eta; null: `step_scale / L` with L measured at the start."""
-    step_scale: float = 1.0
     turning: float | None = 0.2
     """Halve eta after a pass whose steps turn back by more than this, as the cosine of the angle; null: never."""
     batch: int | None = None
@@ -67,7 +65,8 @@ class CSagaConfig:
     """Numbers in the table above which a problem is refused."""
 
     def __post_init__(self) -> None:
-        require_positive(self, "step_size", "step_scale", "turning", "batch", "largest_table")
+        super().__post_init__()
+        require_positive(self, "turning", "batch", "largest_table")
 
 
 @dataclass(frozen=True)
@@ -96,10 +95,7 @@ class CSaga(Solver[CSagaState]):
                 f"parameters; at most {self.config.largest_table:.3g} are allowed. Raise `solver.largest_table`, or "
                 "use a solver without table, such as `gcivr` or `vrsc_pg`."
             )
-        step_size = self.config.step_size
-        if step_size is None:
-            curvature = largest_curvature(oracle, communicator, start)
-            step_size = min(self.config.step_scale / curvature, oracle.largest_step)
+        step_size = first_step(self.config, oracle, communicator, start)
         return CSagaState(start, step_size, no_turns(start), None)
 
     def step(self, state: CSagaState, oracle: CompositeOracle, communicator: Communicator) -> CSagaState:
@@ -137,7 +133,7 @@ class CSaga(Solver[CSagaState]):
 
 def batch_of(config: CSagaConfig, population: int) -> int:
     """Return how many of `population` rows a step draws."""
-    return config.batch or max(1, math.floor(0.5 * math.sqrt(population)))
+    return config.batch or small_batch(population)
 
 
 def _back(state: CSagaState) -> CSagaState:

@@ -31,8 +31,10 @@ from drobench.solver import (
     CompositeOracle,
     SettingError,
     Solver,
+    StepConfig,
     direction,
-    largest_curvature,
+    extended_mean,
+    first_step,
     refresh,
     require_one_of,
     require_positive,
@@ -40,15 +42,12 @@ from drobench.solver import (
 from drobench_plugins.solvers.pieces.multilevel import most_levels, multilevel_draws, multilevel_gradient
 
 
-@dataclass
-class MinibatchDroConfig:
+@dataclass(kw_only=True)
+class MinibatchDroConfig(StepConfig):
     """Hyperparameters of mini-batch DRO."""
 
     estimator: str = "batch"
     """`batch` (biased by the size of the batch) or `multilevel` (biased only as the largest batch is)."""
-    step_size: float | None = None
-    """a; null: `step_scale / L` with L measured at the start."""
-    step_scale: float = 1.0
     delay: int = 100
     """Steps before the step size begins to decay in earnest."""
     batch: int = 32
@@ -62,10 +61,11 @@ class MinibatchDroConfig:
     """Whether `estimator=batch` draws with replacement; `multilevel` always does."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require_one_of(self, "estimator", ("batch", "multilevel"))
         if self.output is not None:
             require_one_of(self, "output", ("last", "average"))
-        require_positive(self, "step_size", "step_scale", "delay", "batch", "levels")
+        require_positive(self, "delay", "batch", "levels")
 
 
 @dataclass(frozen=True)
@@ -85,10 +85,7 @@ class MinibatchDro(Solver[MinibatchDroState]):
         self.config = config
 
     def init(self, start: Tensor, oracle: CompositeOracle, communicator: Communicator) -> MinibatchDroState:
-        step_size = self.config.step_size
-        if step_size is None:
-            curvature = largest_curvature(oracle, communicator, start)
-            step_size = min(self.config.step_scale / curvature, oracle.largest_step)
+        step_size = first_step(self.config, oracle, communicator, start)
         return MinibatchDroState(start, torch.zeros_like(start), 0, step_size)
 
     def step(self, state: MinibatchDroState, oracle: CompositeOracle, communicator: Communicator) -> MinibatchDroState:
@@ -96,7 +93,7 @@ class MinibatchDro(Solver[MinibatchDroState]):
         step_size = state.step_size * (1.0 + state.steps / self.config.delay) ** -0.5
         point = oracle.prox(state.point - step_size * gradient, step_size)
         count = state.steps + 1
-        return MinibatchDroState(point, state.mean + (point - state.mean) / count, count, state.step_size)
+        return MinibatchDroState(point, extended_mean(state.mean, point, count), count, state.step_size)
 
     def gradient(self, point: Tensor, oracle: CompositeOracle, communicator: Communicator) -> Tensor:
         """Return one estimate of the gradient of the smooth part at `point`."""

@@ -25,6 +25,7 @@ from drobench.solver import (
     Moments,
     Solver,
     adaptive_step,
+    extended_mean,
     no_moments,
     require_non_negative,
     require_one_of,
@@ -100,7 +101,7 @@ class Unconstrained(Solver[UnconstrainedState]):
         point = step.from_point(state.point)
         if proximal:
             point = oracle.prox(point, rate)
-        mean = state.mean + (point - state.mean) / count
+        mean = extended_mean(state.mean, point, count)
         return UnconstrainedState(point, count, mean, moments.first, moments.second)
 
     def solution(self, state: UnconstrainedState) -> Tensor:

@@ -19,7 +19,16 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from drobench.solver import Communicator, ConstrainedOracle, Moments, Rows, Solver, adaptive_step, no_moments
+from drobench.solver import (
+    Communicator,
+    ConstrainedOracle,
+    Moments,
+    Rows,
+    Solver,
+    adaptive_step,
+    extended_mean,
+    no_moments,
+)
 from drobench_plugins.solvers.pieces.best_candidate import Candidates, add_candidate, best_point, no_candidates
 from drobench_plugins.solvers.pieces.draws_in_turn import next_in_turn
 from drobench_plugins.solvers.pieces.joint_config import JointDescentConfig
@@ -90,7 +99,7 @@ class JointDescent(Solver[JointState]):
             steps=count,
             first_moment=moments.first,
             second_moment=moments.second,
-            mean=None if state.mean is None else state.mean + (point - state.mean) / count,
+            mean=None if state.mean is None else extended_mean(state.mean, point, count),
             candidates=self._extend(state.candidates, point, count, oracle, communicator),
         )
 
