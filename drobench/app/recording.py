@@ -72,7 +72,7 @@ def _component(prepared: Prepared, kind: str, values: dict[str, Any]) -> dict[st
 def finished_record(prepared: Prepared, assembly: Assembly, module: SolverModule, setup: float, total: float) -> Record:
     """Return the record of a run that came to its end, whatever end that was."""
     assert module.verdict is not None
-    counts, progress = module.counts(), module.progress()
+    counts, usage = module.counts(), module.usage()
     iterates: dict[str, Any] = {name: Iterate(**scores.as_dict()) for name, (scores, _) in module.final.items()}
     return record_of(
         prepared,
@@ -87,11 +87,11 @@ def finished_record(prepared: Prepared, assembly: Assembly, module: SolverModule
             loss_gradients=counts["loss_gradients"],
             constraint_checks=counts["constraint_checks"],
             projections=counts["projections"],
-            passes=progress.passes,
+            passes=usage.passes,
         ),
         communication=Communication(rounds=counts["communication_rounds"], bytes=counts["communication_bytes"]),
         seconds=Seconds(
-            solver=progress.seconds, evaluation=module.clock.seconds["evaluation"], setup=setup, total=total
+            solver=usage.seconds, evaluation=module.clock.seconds["evaluation"], setup=setup, total=total
         ),
         others={
             "route": assembly.route.names,
