@@ -365,7 +365,7 @@ def test_the_subgradient_at_a_kink_is_zero_there():
     assert ElasticNet(l1=3.0, l2=0.5).gradient(point).tolist() == [0.0, -4.0]
 
 
-@pytest.mark.parametrize("name", [*INDICATORS, *RESTRICTED, "euclidean_norm"])
+@pytest.mark.parametrize("name", [*INDICATORS, *RESTRICTED])
 def test_a_function_without_gradient_says_so(name):
     regularizer = CASES[name].regularizer
     culprit = CULPRITS.get(name, type(regularizer).__name__)
