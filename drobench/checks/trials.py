@@ -1,8 +1,8 @@
 """Driving a solver by hand on a small problem, as the training loop does."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -45,19 +45,30 @@ class Trial:
         return build_oracle(self.route.form, seed, self.start, shard or Shard())
 
 
+class ManyProblems(Protocol):
+    """A source of known problems, such as `known_problems`."""
+
+    def __call__(self, dtype: torch.dtype, *, spoiled: bool = False) -> list[KnownProblem]:
+        """Return all of them; `spoiled` puts "not a number" into the data."""
+
+
 def find_trials(
-    entry: SolverEntry, config: Any, dtype: torch.dtype = torch.float64, *, spoiled: bool = False
+    entry: SolverEntry,
+    config: Any,
+    dtype: torch.dtype = torch.float64,
+    *,
+    spoiled: bool = False,
+    problems: ManyProblems = known_problems,
 ) -> list[Trial]:
     """Return those of the known problems that lead to a form the solver accepts, and that it does not refuse."""
     # Whether it is refused is seen on sound data: a refusal of spoiled data is an answer.
-    refused = refusals(entry, config, dtype)
-    problems = known_problems(dtype, spoiled=spoiled)
-    return [_trial(entry, problem) for problem in problems if not refused[problem.name]]
+    refused = refusals(entry, config, problems(dtype))
+    return [_trial(entry, problem) for problem in problems(dtype, spoiled=spoiled) if not refused[problem.name]]
 
 
-def refusals(entry: SolverEntry, config: Any, dtype: torch.dtype = torch.float64) -> dict[str, str]:
-    """Return why the solver takes none of the known problems, by their names; empty for those it takes."""
-    return {problem.name: _refusal(entry, config, problem) for problem in known_problems(dtype)}
+def refusals(entry: SolverEntry, config: Any, problems: Iterable[KnownProblem]) -> dict[str, str]:
+    """Return why the solver takes none of some problems, by their names; empty for those it takes."""
+    return {problem.name: _refusal(entry, config, problem) for problem in problems}
 
 
 def _trial(entry: SolverEntry, problem: KnownProblem) -> Trial:

@@ -21,7 +21,8 @@ import torch
 import torch.distributed
 from torch import Tensor
 
-from drobench.checks.trials import find_trials, last, states
+from drobench.checks.known_solutions import known_problems
+from drobench.checks.trials import ManyProblems, find_trials, last, states
 from drobench.checks.watched_oracle import draw_everything
 from drobench.errors import DrobenchError
 from drobench.objective.sampling import Shard
@@ -34,11 +35,12 @@ _TIMEOUT = 240.0
 
 
 class Request(NamedTuple):
-    """A solver to run: by its name in the catalogue, or by the entry itself."""
+    """A solver to run: by its name in the catalogue, or by the entry itself; and on what."""
 
     name: str
     config: Any
     entry: SolverEntry | None = None
+    problems: ManyProblems = known_problems
 
     @property
     def key(self) -> bytes:
@@ -62,7 +64,7 @@ def run(request: Request, shard: Shard, communicator: Communicator) -> Ends:
     points: dict[str, Tensor] = {}
     try:
         entry = request.find()
-        for trial in find_trials(entry, request.config):
+        for trial in find_trials(entry, request.config, problems=request.problems):
             oracle, solver = trial.oracle(7, shard), entry.factory(request.config)
             draw_everything(oracle)
             points[trial.name] = solver.solution(last(states(solver, oracle, trial.start, STEPS, communicator)))

@@ -175,6 +175,10 @@ class RefusesEverything(Descent):
         raise DrobenchError("descent works on Tuesdays only")
 
 
+class TuesdaySum(FiniteSum):
+    """A form that none of the known problems leads to."""
+
+
 class RecordsGradients(Descent):
     def step(self, state, oracle, communicator):
         after = super().step(state, oracle, communicator)

@@ -1,5 +1,7 @@
 """Each check of solvers lets a good one pass and catches the one that breaks its promise, and no other check does."""
 
+from dataclasses import replace
+
 import pytest
 import solver_subjects as subjects
 
@@ -132,6 +134,20 @@ def test_a_solver_without_a_trial_is_told_why_each_problem_is_refused():
     assert "`settings`" in failed.reason
     skipped = {result.check: result.reason for result in found if result.outcome == "skipped"}
     assert "has_a_trial" in skipped["reaches_the_certified_optimum"]
+
+
+class TestOnItsOwnProblem(SolverChecks):
+    """A solver that none of the known problems is for has a trial of its author's, on two processes too."""
+
+    entry = subjects.entry(accepts=(subjects.TuesdaySum,))
+
+    @classmethod
+    def problems(cls, dtype, *, spoiled=False):
+        (plain,) = [found for found in super().problems(dtype, spoiled=spoiled) if found.name == "least_squares"]
+        return [replace(plain, name="tuesday", form=subjects.TuesdaySum(plain.form.losses, plain.form.regularizer))]
+
+    def test_there_is_one_trial(self):
+        assert [trial.name for trial in self.trials()] == ["tuesday"]
 
 
 def test_every_check_is_shown_to_fail():

@@ -1,5 +1,7 @@
 """Which problems a solver takes."""
 
+import torch
+
 from drobench.checks.solvers.subject import SolverSubject, names
 from drobench.checks.trials import refusals
 from drobench.objective.forms import Composite, Constrained, FiniteSum, MinMax, NativeForm
@@ -37,13 +39,14 @@ class FormChecks(SolverSubject):
 
     def test_has_a_trial(self) -> None:
         """At least one small problem with a known solution is not refused, or all further checks would be empty."""
-        refused = refusals(self.subject, self.config)
+        refused = refusals(self.subject, self.config, self.problems(torch.float64))
         self.expect(
             not all(refused.values()),
             "at least one of the small problems with a known solution to be taken",
             "that all are refused: " + "; ".join(f"{name}: {reason}" for name, reason in refused.items()),
             f"accept a form that one of them leads to (it accepts {names(self.subject.accepts)}), refuse in `init` no "
-            "more than the method needs to, or give the checks `settings` with which it can work",
+            "more than the method needs to, give the checks `settings` with which it can work, or a problem of the "
+            "kind that it is for: override `problems`",
         )
 
 

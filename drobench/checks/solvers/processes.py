@@ -1,7 +1,10 @@
 """Whether a solver is the same on several processes."""
 
+from inspect import getattr_static
+
 import pytest
 
+from drobench.checks.known_solutions import known_problems
 from drobench.checks.solvers.subject import SolverSubject
 from drobench.checks.two_ranks import Request, on_one_process, on_two_processes
 
@@ -16,7 +19,14 @@ class ProcessChecks(SolverSubject):
         if self.subject.one_process:
             pytest.skip(self.subject.one_process)
         names = [trial.name for trial in self.trials()]
-        request = Request(self.subject.name, self.config, self.subject if self.own_entry else None)
+        # The class itself need not be one that another process could import, unless it has problems of its own.
+        own_problems = getattr_static(type(self), "problems") is not getattr_static(SolverSubject, "problems")
+        request = Request(
+            self.subject.name,
+            self.config,
+            self.subject if self.own_entry else None,
+            self.problems if own_problems else known_problems,
+        )
         alone = on_one_process(request)
         try:
             (ranks,) = on_two_processes([request])
@@ -24,7 +34,8 @@ class ProcessChecks(SolverSubject):
             self.fail(
                 "an entry that can be handed to another process",
                 f"{type(error).__name__}: {error}",
-                "define config and factory at the top of a module that can be imported",
+                "define config and factory, and checks with `problems` of their own, at the top of a module that can "
+                "be imported",
             )
         for rank, ends in enumerate([alone, *ranks], start=-1):
             where = "one process" if rank < 0 else f"process {rank} of two"

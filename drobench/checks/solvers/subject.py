@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import pytest
 import torch
 
+from drobench.checks.known_solutions import KnownProblem, known_problems
 from drobench.checks.subject import Checks
 from drobench.checks.trials import Trial, find_trials, states
 from drobench.registry import SolverEntry
@@ -28,9 +29,18 @@ class SolverSubject(Checks):
         solver: Solver[Any] = self.subject.factory(self.config)
         return solver
 
+    @classmethod
+    def problems(cls, dtype: torch.dtype, *, spoiled: bool = False) -> list[KnownProblem]:
+        """Return the small problems, each with its answer, that the solver is tried on if it takes them.
+
+        A solver of a kind of problem that is not among them is given its own here, built in the precision asked for,
+        and if `spoiled` with a NaN in the data.
+        """
+        return known_problems(dtype, spoiled=spoiled)
+
     def trials(self, dtype: torch.dtype = torch.float64, *, spoiled: bool = False) -> list[Trial]:
         """Return the small problems that the solver can work on; a check without any is skipped."""
-        found = find_trials(self.subject, self.config, dtype, spoiled=spoiled)
+        found = find_trials(self.subject, self.config, dtype, spoiled=spoiled, problems=self.problems)
         if not found:
             pytest.skip("it has no trial: see the check `has_a_trial`")
         return found

@@ -1,8 +1,12 @@
 """What drobench asks of everybody."""
 
+from dataclasses import replace
+
+import torch
+from norm_ball_learning.ball import RidgeOnBall
 from torch import Tensor
 
-from drobench.checks import ProblemChecks, SolverChecks
+from drobench.checks import KnownProblem, ProblemChecks, SolverChecks
 from drobench.problem.problem import Problem
 
 
@@ -11,7 +15,16 @@ class TestFrankWolfe(SolverChecks):
 
 
 class TestBallReference(SolverChecks):
+    """It solves problems over balls only, of which drobench brings none along: here is one whose solution is inside."""
+
     name = "ball_reference"
+
+    @classmethod
+    def problems(cls, dtype: torch.dtype, *, spoiled: bool = False) -> list[KnownProblem]:
+        known = {problem.name: problem for problem in super().problems(dtype, spoiled=spoiled)}
+        plain = known["kl_logistic"]
+        ball = RidgeOnBall(100.0, plain.form.regularizer.l2)
+        return [replace(plain, name="kl_logistic_on_a_ball", form=replace(plain.form, regularizer=ball))]
 
 
 class TestBallClassification(ProblemChecks):
