@@ -30,6 +30,7 @@ def modules_after(statement):
     return set(json.loads(ended.stdout))
 
 
+@pytest.mark.process
 def test_the_import_contracts_are_kept():
     command = Path(sys.executable).parent / "lint-imports"
     ended = subprocess.run([command, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False)
@@ -62,12 +63,14 @@ def test_there_is_no_drawer_for_odds_and_ends():
     assert [path for path in paths if {"util", "utils", "misc", "common"} & set(path.parts)] == []
 
 
+@pytest.mark.process
 def test_importing_the_package_is_light():
     loaded = modules_after("import drobench")
     assert not loaded & {"torch", "hydra", "omegaconf", "pytorch_lightning", "numpy", "polars", "pluggy"}
     assert "drobench_plugins" not in loaded
 
 
+@pytest.mark.process
 def test_results_are_read_without_torch():
     files = sorted((ROOT / "drobench" / "results").glob("*.py"))
     names = ["drobench.results" + ("" if file.stem == "__init__" else f".{file.stem}") for file in files]
@@ -76,12 +79,14 @@ def test_results_are_read_without_torch():
     assert not loaded & {"torch", "hydra", "pytorch_lightning", "wandb"}
 
 
+@pytest.mark.process
 def test_reading_a_configuration_does_not_load_lightning():
     loaded = modules_after("import drobench.app.config")
     assert "hydra" in loaded
     assert not loaded & {"pytorch_lightning", "wandb", "drobench_plugins"}
 
 
+@pytest.mark.process
 def test_listing_the_plugins_loads_neither_lightning_nor_hydra():
     loaded = modules_after("from drobench.registry import load_catalogue; load_catalogue()")
     assert "drobench_plugins.hooks" in loaded

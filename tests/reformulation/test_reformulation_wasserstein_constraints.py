@@ -122,6 +122,7 @@ def test_the_literal_constraints_themselves_are_refused_by_methods_that_draw(ris
         FullTouch(FullTouchConfig()).init(start, build_oracle(literal, 0, start), SingleProcess())
 
 
+@pytest.mark.convergence
 @pytest.mark.parametrize(
     ("solver", "steps", "within"),
     [

@@ -220,6 +220,7 @@ print(json.dumps({"single": growth("large", *single), "double": growth("large")}
 """
 
 
+@pytest.mark.process
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="RssAnon is what Linux reports")
 def test_a_run_never_holds_a_copy_of_the_rows(tmp_path):
     """The table has 112 MB in single precision, and 224 MB in double."""
