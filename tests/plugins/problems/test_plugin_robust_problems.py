@@ -143,6 +143,7 @@ def test_the_continuation_reaches_a_small_gap(synthetic, catalogue, tmp_path, co
     assert -1e-6 <= gap <= goal
 
 
+@pytest.mark.convergence
 class TestDigits:
     @pytest.mark.parametrize(
         "config",
