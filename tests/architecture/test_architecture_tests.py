@@ -53,9 +53,8 @@ def starts_processes(tree):
 
 
 def is_marked(tree):
-    return any(
-        isinstance(node, ast.Attribute) and ast.unparse(node) == "pytest.mark.process" for node in ast.walk(tree)
-    )
+    marks = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr == "process"]
+    return any(ast.unparse(mark) == "pytest.mark.process" for mark in marks)
 
 
 def test_what_starts_processes_is_marked():

@@ -23,7 +23,7 @@ class Counted(Oracle):
     constraints = 0
 
     def __init__(self) -> None:
-        super().__init__(0, torch.zeros(2, dtype=torch.float64))
+        super().__init__(None, 0, torch.zeros(2, dtype=torch.float64))
 
     def estimate(self, points, rows):
         self.counters.sample_calls += 1
