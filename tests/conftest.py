@@ -1,4 +1,4 @@
-"""Packages of strangers, installed as pip would install them, without network and within seconds."""
+"""How examples are drawn, and packages of strangers, installed as pip would, without network and within seconds."""
 
 import os
 import subprocess
@@ -9,6 +9,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# The same examples on every machine and every day: what fails once fails again. Our fixtures build things and remember
+# nothing, so that all examples of a test may share one.
+settings.register_profile(
+    "drobench",
+    derandomize=True,
+    deadline=None,
+    max_examples=25,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+settings.load_profile("drobench")
 
 
 @dataclass(frozen=True)

@@ -90,9 +90,7 @@ def finished_record(prepared: Prepared, assembly: Assembly, module: SolverModule
             passes=usage.passes,
         ),
         communication=Communication(rounds=counts["communication_rounds"], bytes=counts["communication_bytes"]),
-        seconds=Seconds(
-            solver=usage.seconds, evaluation=module.clock.seconds["evaluation"], setup=setup, total=total
-        ),
+        seconds=Seconds(solver=usage.seconds, evaluation=module.clock.seconds["evaluation"], setup=setup, total=total),
         others={
             "route": assembly.route.names,
             # Which iterate `last` is: `solver.output=random` makes it a random one.

@@ -15,7 +15,7 @@ from drobench.errors import DrobenchError
 from drobench.results.record import Status
 from drobench.results.store import ResultStore, RunBusy
 
-pytestmark = pytest.mark.usefixtures("breakable")
+pytestmark = [pytest.mark.process, pytest.mark.usefixtures("breakable")]
 CELL = (
     "dataset=synthetic",
     "dataset.rows=300",

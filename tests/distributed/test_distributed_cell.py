@@ -4,6 +4,8 @@ import csv
 
 import pytest
 
+pytestmark = pytest.mark.process
+
 CELL = (
     "dataset=synthetic",
     "dataset.rows=600",

@@ -13,7 +13,7 @@ from drobench.app import launching
 from drobench.errors import DrobenchError
 from drobench.results.record import Record
 
-pytestmark = pytest.mark.usefixtures("breakable")
+pytestmark = [pytest.mark.process, pytest.mark.usefixtures("breakable")]
 CELL = (
     "dataset=synthetic",
     "dataset.rows=300",

@@ -11,7 +11,7 @@ import pytest
 
 from drobench.results.store import ResultStore
 
-pytestmark = pytest.mark.usefixtures("breakable")
+pytestmark = [pytest.mark.process, pytest.mark.usefixtures("breakable")]
 CELL = (
     "dataset=synthetic",
     "dataset.rows=300",

@@ -6,6 +6,8 @@ import pytest
 import rank_program
 import torch
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture(scope="module")
 def trained(folder_of_two):

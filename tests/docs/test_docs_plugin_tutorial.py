@@ -118,6 +118,7 @@ def reader(install_packages, tmp_path):
 
 
 # A dozen programs one after the other, on a machine that may be busy.
+@pytest.mark.process
 @pytest.mark.timeout(1200)
 def test_the_shell_blocks_run_in_order_in_the_package_they_make(reader, tmp_path):
     shown = []

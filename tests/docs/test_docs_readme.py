@@ -37,6 +37,7 @@ def strangers_package(tmp_path_factory):
     return folder
 
 
+@pytest.mark.process
 def test_the_solver_of_the_readme_runs_from_its_own_package(strangers_package, tmp_path):
     program = (
         "from drobench import run\n"

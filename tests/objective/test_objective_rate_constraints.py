@@ -1,6 +1,7 @@
 """Rates of groups as constraints, against loops over rows, and the memory of margins that they share."""
 
 import math
+from itertools import product
 
 import pytest
 import torch
@@ -199,33 +200,30 @@ class TestErrors:
 class TestPullback:
     @pytest.mark.parametrize("merged", [False, True])
     @pytest.mark.parametrize("kind", ["bce", "hinge"])
-    @pytest.mark.parametrize("index", INDICES.values(), ids=INDICES)
-    @pytest.mark.parametrize("which", [None, WHICH], ids=["distinct", "which"])
-    def test_it_is_the_jacobian_by_automatic_differentiation(
-        self, margins_of, random_points, merged, kind, index, which
-    ):
+    def test_it_is_the_jacobian_by_automatic_differentiation(self, margins_of, random_points, merged, kind):
         margins = margins_of()
         points = random_points(20, 2, 4)
+        for index, which in product(INDICES.values(), [None, WHICH]):
 
-        def alone(point):
-            t = margins.signed_rows @ point
-            group, overall = (MEMBERS * SOME).double(), SOME.double()
-            group, overall = group / group.sum(1, keepdim=True), overall / overall.sum()
-            first, second = (group, overall) if not merged else ((group - overall).relu(), (overall - group).relu())
-            if kind == "bce":
-                upper = lower = torch.log1p(torch.exp(-t))
-            else:
-                upper, lower = (1 - t).relu(), 1 - (1 + t).relu()
-            values = (first * upper).sum(1) - (second * lower).sum(-1) - EPSILON
-            return (values if which is None else values[which])[index]
+            def alone(point, index=index, which=which):
+                t = margins.signed_rows @ point
+                group, overall = (MEMBERS * SOME).double(), SOME.double()
+                group, overall = group / group.sum(1, keepdim=True), overall / overall.sum()
+                first, second = (group, overall) if not merged else ((group - overall).relu(), (overall - group).relu())
+                if kind == "bce":
+                    upper = lower = torch.log1p(torch.exp(-t))
+                else:
+                    upper, lower = (1 - t).relu(), 1 - (1 + t).relu()
+                values = (first * upper).sum(1) - (second * lower).sum(-1) - EPSILON
+                return (values if which is None else values[which])[index]
 
-        values, pullback = make(margins, kind, which=which, merged=merged).surrogates(points, index)
-        cotangents = random_points(21, 2, 3, values.shape[1])
-        for position, point in enumerate(points):
-            torch.testing.assert_close(values[position], alone(point), rtol=1e-12, atol=1e-12)
-            jacobian = torch.func.jacrev(alone)(point)
-            gradient = pullback(cotangents)[position]
-            torch.testing.assert_close(gradient, cotangents[position] @ jacobian, rtol=1e-12, atol=1e-12)
+            values, pullback = make(margins, kind, which=which, merged=merged).surrogates(points, index)
+            cotangents = random_points(21, 2, 3, values.shape[1])
+            for position, point in enumerate(points):
+                torch.testing.assert_close(values[position], alone(point), rtol=1e-12, atol=1e-12)
+                jacobian = torch.func.jacrev(alone)(point)
+                gradient = pullback(cotangents)[position]
+                torch.testing.assert_close(gradient, cotangents[position] @ jacobian, rtol=1e-12, atol=1e-12)
 
     @pytest.mark.parametrize("merged", [False, True])
     @pytest.mark.parametrize("kind", ["bce", "hinge"])
@@ -242,39 +240,38 @@ class TestPullback:
 
     @pytest.mark.parametrize("merged", [False, True])
     @pytest.mark.parametrize("kind", ["bce", "hinge"])
-    @pytest.mark.parametrize("index", INDICES.values(), ids=INDICES)
     @pytest.mark.parametrize("model", ["linear", "network"])
     def test_that_of_a_difference_is_the_difference(
-        self, margins_of, network_margins, random_points, merged, kind, index, model
+        self, margins_of, network_margins, random_points, merged, kind, model
     ):
-        margins = margins_of() if model == "linear" else network_margins
-        constraints = make(margins, kind, which=WHICH, merged=merged)
-        points = random_points(26, 2, margins.dimension)
-        values, difference = constraints.surrogates_difference(points, index)
-        cotangents = random_points(27, 2, 3, values.shape[1])
-        ends = [constraints.surrogates(points[[end]], index) for end in (0, 1)]
-        torch.testing.assert_close(values, torch.cat([value for value, _ in ends]), rtol=1e-13, atol=1e-13)
-        here, there = (pullback(cotangents[[end]])[0] for end, (_, pullback) in enumerate(ends))
-        torch.testing.assert_close(difference(cotangents, -0.7), -0.7 * (here - there), rtol=1e-12, atol=1e-12)
+        for index in INDICES.values():
+            margins = margins_of() if model == "linear" else network_margins
+            constraints = make(margins, kind, which=WHICH, merged=merged)
+            points = random_points(26, 2, margins.dimension)
+            values, difference = constraints.surrogates_difference(points, index)
+            cotangents = random_points(27, 2, 3, values.shape[1])
+            ends = [constraints.surrogates(points[[end]], index) for end in (0, 1)]
+            torch.testing.assert_close(values, torch.cat([value for value, _ in ends]), rtol=1e-13, atol=1e-13)
+            here, there = (pullback(cotangents[[end]])[0] for end, (_, pullback) in enumerate(ends))
+            torch.testing.assert_close(difference(cotangents, -0.7), -0.7 * (here - there), rtol=1e-12, atol=1e-12)
 
     @pytest.mark.parametrize("kind", ["bce", "hinge"])
     @pytest.mark.parametrize("merged", [False, True])
-    @pytest.mark.parametrize("index", INDICES.values(), ids=INDICES)
-    @pytest.mark.parametrize("which", [None, WHICH], ids=["distinct", "which"])
-    def test_the_parts_of_the_rows_add_up(self, margins_of, random_points, merged, kind, index, which):
+    def test_the_parts_of_the_rows_add_up(self, margins_of, random_points, merged, kind):
         """Sums of parts make up the whole before an exponential; a mean of the parts' exponentials is another."""
-        constraints = make(margins_of(), kind, which=which, merged=merged)
-        points = random_points(28, 2, 4)
-        values, pullback = constraints.surrogates(points, index)
-        cotangents = random_points(29, 2, 3, values.shape[1])
-        assert constraints.rows == 12
-        parts = [constraints.partial_surrogates(points, index, slice(*cut)) for cut in ((0, 5), (5, 6), (6, 12))]
-        total = sum(part for part, _ in parts) + constraints.constant
-        torch.testing.assert_close(total, values, rtol=0, atol=1e-14)
-        slopes = sum(pull(cotangents) for _, pull in parts)
-        torch.testing.assert_close(slopes, pullback(cotangents), rtol=0, atol=1e-14)
-        means = sum((3 * part + constraints.constant).exp() for part, _ in parts) / 3
-        assert float((means - values.exp()).abs().max()) > 0.01
+        for index, which in product(INDICES.values(), [None, WHICH]):
+            constraints = make(margins_of(), kind, which=which, merged=merged)
+            points = random_points(28, 2, 4)
+            values, pullback = constraints.surrogates(points, index)
+            cotangents = random_points(29, 2, 3, values.shape[1])
+            assert constraints.rows == 12
+            parts = [constraints.partial_surrogates(points, index, slice(*cut)) for cut in ((0, 5), (5, 6), (6, 12))]
+            total = sum(part for part, _ in parts) + constraints.constant
+            torch.testing.assert_close(total, values, rtol=0, atol=1e-14)
+            slopes = sum(pull(cotangents) for _, pull in parts)
+            torch.testing.assert_close(slopes, pullback(cotangents), rtol=0, atol=1e-14)
+            means = sum((3 * part + constraints.constant).exp() for part, _ in parts) / 3
+            assert float((means - values.exp()).abs().max()) > 0.01
 
     def test_the_cotangents_are_not_changed(self, margins_of, random_points):
         for kind, which in (("bce", None), ("hinge", None), ("bce", WHICH), ("hinge", WHICH)):
@@ -288,20 +285,20 @@ class TestPullback:
 
 class TestEqualGroups:
     @pytest.mark.parametrize("merged", [False, True])
-    @pytest.mark.parametrize("index", [slice(None), slice(2, 6), torch.tensor([5, 5, 1, 6])], ids=str)
-    def test_groups_given_once_count_as_often_as_they_occur(self, margins_of, random_points, merged, index):
-        margins, points = margins_of(), random_points(30, 2, 4)
-        short = make(margins, "hinge", which=WHICH, merged=merged)
-        long = make(margins, "hinge", members=MEMBERS[WHICH], merged=merged)
-        assert short.count == long.count == 7
-        values, pullback = short.surrogates(points, index)
-        expected, expected_pullback = long.surrogates(points, index)
-        torch.testing.assert_close(values, expected, rtol=1e-13, atol=1e-13)
-        cotangents = random_points(31, 2, 3, values.shape[1])
-        torch.testing.assert_close(pullback(cotangents), expected_pullback(cotangents), rtol=1e-12, atol=1e-12)
-        torch.testing.assert_close(
-            short.violations(points, index), long.violations(points, index), rtol=1e-13, atol=1e-13
-        )
+    def test_groups_given_once_count_as_often_as_they_occur(self, margins_of, random_points, merged):
+        for index in [slice(None), slice(2, 6), torch.tensor([5, 5, 1, 6])]:
+            margins, points = margins_of(), random_points(30, 2, 4)
+            short = make(margins, "hinge", which=WHICH, merged=merged)
+            long = make(margins, "hinge", members=MEMBERS[WHICH], merged=merged)
+            assert short.count == long.count == 7
+            values, pullback = short.surrogates(points, index)
+            expected, expected_pullback = long.surrogates(points, index)
+            torch.testing.assert_close(values, expected, rtol=1e-13, atol=1e-13)
+            cotangents = random_points(31, 2, 3, values.shape[1])
+            torch.testing.assert_close(pullback(cotangents), expected_pullback(cotangents), rtol=1e-12, atol=1e-12)
+            torch.testing.assert_close(
+                short.violations(points, index), long.violations(points, index), rtol=1e-13, atol=1e-13
+            )
 
     @pytest.mark.parametrize("which", [None, WHICH], ids=["distinct", "which"])
     def test_a_draw_is_the_rows_of_the_whole(self, margins_of, random_points, which):

@@ -1,13 +1,15 @@
 """Draws of indices: ranges, repetitions and uniformity."""
 
-from itertools import combinations, product
+from itertools import combinations, pairwise, product
 
 import numpy as np
 import pytest
 import scipy.stats
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
-from drobench.objective.sampling import index_length, sample_indices, sample_within
+from drobench.objective.sampling import Shard, index_length, sample_indices, sample_within
 
 DRAWS = 6000
 
@@ -17,21 +19,38 @@ def p_value(counts):
     return scipy.stats.chisquare(counts).pvalue
 
 
-def test_without_replacement_indices_are_distinct_and_in_range():
-    generator = np.random.default_rng(0)
-    for size in (1, 4, 9, 10):
-        drawn = sample_indices(generator, 10, size, replacement=False)
-        assert drawn.dtype == torch.int64
-        assert drawn.shape == (size,)
-        assert drawn.unique().numel() == size
-        assert drawn.min() >= 0
-        assert drawn.max() < 10
+@st.composite
+def populations(draw):
+    """Draw the size of a population and a number of indices that it has."""
+    population = draw(st.integers(1, 200))
+    return population, draw(st.integers(1, population))
+
+
+@given(populations(), st.integers(0, 2**32))
+def test_without_replacement_indices_are_distinct_and_in_range(sizes, seed):
+    population, size = sizes
+    drawn = sample_indices(np.random.default_rng(seed), population, size, replacement=False)
+    assert drawn.dtype == torch.int64
+    assert drawn.shape == (size,)
+    assert drawn.unique().numel() == size
+    assert drawn.min() >= 0
+    assert drawn.max() < population
 
 
 def test_with_replacement_indices_repeat_and_stay_in_range():
     drawn = sample_indices(np.random.default_rng(0), 10, 1000, replacement=True)
     assert drawn.dtype == torch.int64
     assert drawn.unique().tolist() == list(range(10))
+
+
+@given(st.integers(1, 1000), st.integers(1, 40))
+def test_the_parts_of_a_draw_are_consecutive_and_differ_by_at_most_one(size, parts):
+    bounds = [Shard(rank, parts).bounds(size) for rank in range(parts)]
+    assert bounds[0][0] == 0
+    assert bounds[-1][1] == size
+    assert all(before[1] == after[0] for before, after in pairwise(bounds))
+    lengths = [last - first for first, last in bounds]
+    assert max(lengths) - min(lengths) <= 1
 
 
 def test_every_subset_is_equally_likely_without_replacement():
@@ -83,14 +102,16 @@ def test_the_length_of_an_index_is_the_number_of_rows_it_selects(index):
     assert index_length(index, 10) == torch.arange(10)[index].numel()
 
 
-def test_draws_within_groups_are_in_range_and_one_group_after_the_other():
-    generator = np.random.default_rng(3)
-    sizes, counts = np.array([4, 1, 30, 7, 200]), np.array([3, 1, 0, 7, 50])
-    for _ in range(50):
-        parts = np.split(sample_within(generator, sizes, counts, replacement=False), np.cumsum(counts)[:-1])
-        for part, size, count in zip(parts, sizes, counts, strict=True):
-            assert len(set(part.tolist())) == count
-            assert count == 0 or (part.min() >= 0 and part.max() < size)
+@given(st.lists(populations(), min_size=1, max_size=8), st.booleans(), st.integers(0, 2**32))
+def test_draws_within_groups_are_in_range_and_one_group_after_the_other(groups, replacement, seed):
+    # A group that nobody draws from is among them.
+    sizes, counts = np.array([*groups, (5, 0)]).T
+    drawn = sample_within(np.random.default_rng(seed), sizes, counts, replacement)
+    parts = np.split(drawn, np.cumsum(counts)[:-1])
+    for part, size, count in zip(parts, sizes, counts, strict=True):
+        assert part.size == count
+        assert replacement or np.unique(part).size == count
+        assert ((part >= 0) & (part < size)).all()
 
 
 def test_within_a_group_every_subset_is_equally_likely():

@@ -1,6 +1,7 @@
 """The Wasserstein risk of given parameters against direct minimisations, its subgradient, and the cone it lives on."""
 
 import math
+from itertools import product
 
 import cvxpy
 import pytest
@@ -71,44 +72,44 @@ class TestKnownAnswers:
 class TestValue:
     @pytest.mark.parametrize(("radius", "flip_cost"), PRICES)
     @pytest.mark.parametrize("norm", NORMS)
-    @pytest.mark.parametrize(("samples", "free"), [(1, 0), (4, 0), (15, 1), (40, 0)])
-    def test_it_is_the_minimum_over_the_bound(self, risk, random_points, radius, flip_cost, norm, samples, free):
-        form = risk(samples, 3, radius, flip_cost, norm, free=free, seed=samples)
-        for seed, scale in ((1, 0.1), (2, 1.0), (3, 5.0)):
-            point = scale * random_points(seed, 3 + free)
-            lowest = float(norm_of(point[:3], DUAL_NORMS[norm]))
-            largest = float((form.margins.signed_rows @ point).abs().max())
-            highest = lowest + 1.0 + (largest / flip_cost if math.isfinite(flip_cost) else 1.0)
-            found = minimize_scalar(
-                lambda bound, point=point: reduced(form, point, bound),
-                bounds=(lowest, highest),
-                method="bounded",
-                options={"xatol": 1e-12, "maxiter": 500},
-            )
-            best = min(found.fun, reduced(form, point, lowest))
-            value = float(form.value(point))
-            assert value == pytest.approx(best, abs=1e-6)
-            assert value <= best + 1e-12
-            bound = form.best_bound(point, form.margins.values(point))
-            assert float(bound) >= lowest
-            assert reduced(form, point, bound) == pytest.approx(value, abs=1e-13)
+    def test_it_is_the_minimum_over_the_bound(self, risk, random_points, radius, flip_cost, norm):
+        for samples, free in [(1, 0), (4, 0), (15, 1), (40, 0)]:
+            form = risk(samples, 3, radius, flip_cost, norm, free=free, seed=samples)
+            for seed, scale in ((1, 0.1), (2, 1.0), (3, 5.0)):
+                point = scale * random_points(seed, 3 + free)
+                lowest = float(norm_of(point[:3], DUAL_NORMS[norm]))
+                largest = float((form.margins.signed_rows @ point).abs().max())
+                highest = lowest + 1.0 + (largest / flip_cost if math.isfinite(flip_cost) else 1.0)
+                found = minimize_scalar(
+                    lambda bound, form=form, point=point: reduced(form, point, bound),
+                    bounds=(lowest, highest),
+                    method="bounded",
+                    options={"xatol": 1e-12, "maxiter": 500},
+                )
+                best = min(found.fun, reduced(form, point, lowest))
+                value = float(form.value(point))
+                assert value == pytest.approx(best, abs=1e-6)
+                assert value <= best + 1e-12
+                bound = form.best_bound(point, form.margins.values(point))
+                assert float(bound) >= lowest
+                assert reduced(form, point, bound) == pytest.approx(value, abs=1e-13)
 
-    @pytest.mark.parametrize(("radius", "flip_cost"), PRICES)
     @pytest.mark.parametrize("norm", NORMS)
-    def test_it_is_the_minimum_over_bound_and_slacks(self, risk, random_points, radius, flip_cost, norm):
+    def test_it_is_the_minimum_over_bound_and_slacks(self, risk, random_points, norm):
         """The literal problem in `(lam, s)` at fixed parameters is a linear program."""
-        form = risk(12, 3, radius, flip_cost, norm, seed=3)
-        for seed in (4, 5):
-            point = 2.0 * random_points(seed, 3)
-            margins = (form.margins.signed_rows @ point).numpy()
-            up, down = torch.log1p(torch.exp(-tensor(*margins))), torch.log1p(torch.exp(tensor(*margins)))
-            bound, slack = cvxpy.Variable(), cvxpy.Variable(12)
-            conditions = [slack >= up.numpy(), bound >= float(norm_of(point, DUAL_NORMS[norm]))]
-            if math.isfinite(flip_cost):
-                conditions.append(slack >= down.numpy() - bound * flip_cost)
-            program = cvxpy.Problem(cvxpy.Minimize(radius * bound + cvxpy.sum(slack) / 12), conditions)
-            expected = program.solve(solver="CLARABEL")
-            assert float(form.value(point)) == pytest.approx(expected, abs=1e-7)
+        for radius, flip_cost in PRICES:
+            form = risk(12, 3, radius, flip_cost, norm, seed=3)
+            for seed in (4, 5):
+                point = 2.0 * random_points(seed, 3)
+                margins = (form.margins.signed_rows @ point).numpy()
+                up, down = torch.log1p(torch.exp(-tensor(*margins))), torch.log1p(torch.exp(tensor(*margins)))
+                bound, slack = cvxpy.Variable(), cvxpy.Variable(12)
+                conditions = [slack >= up.numpy(), bound >= float(norm_of(point, DUAL_NORMS[norm]))]
+                if math.isfinite(flip_cost):
+                    conditions.append(slack >= down.numpy() - bound * flip_cost)
+                program = cvxpy.Problem(cvxpy.Minimize(radius * bound + cvxpy.sum(slack) / 12), conditions)
+                expected = program.solve(solver="CLARABEL")
+                assert float(form.value(point)) == pytest.approx(expected, abs=1e-7)
 
     def test_no_flips_is_a_norm_penalty(self, risk, random_points):
         for norm in NORMS:
@@ -163,28 +164,27 @@ class TestValue:
 
 
 class TestSubgradient:
-    @pytest.mark.parametrize(("radius", "flip_cost"), PRICES)
     @pytest.mark.parametrize("norm", NORMS)
-    @pytest.mark.parametrize("free", [0, 1])
-    def test_the_inequality_holds_between_random_points(self, risk, random_points, radius, flip_cost, norm, free):
-        form = risk(15, 3, radius, flip_cost, norm, free=free, seed=11)
-        points = [scale * random_points(300 + s, 3 + free) for s in range(4) for scale in (0.3, 3.0)]
-        points.append(torch.zeros(3 + free, dtype=torch.float64))
-        for first in points:
-            slope = form.smooth_gradient(first)
-            others = [*points, *(first + 1e-3 * random_points(400 + s, 3 + free) for s in range(5))]
-            for second in others:
-                assert float(form.value(second)) >= float(form.value(first) + slope @ (second - first)) - 1e-12
+    def test_the_inequality_holds_between_random_points(self, risk, random_points, norm):
+        for (radius, flip_cost), free in product(PRICES, [0, 1]):
+            form = risk(15, 3, radius, flip_cost, norm, free=free, seed=11)
+            points = [scale * random_points(300 + s, 3 + free) for s in range(4) for scale in (0.3, 3.0)]
+            points.append(torch.zeros(3 + free, dtype=torch.float64))
+            for first in points:
+                slope = form.smooth_gradient(first)
+                others = [*points, *(first + 1e-3 * random_points(400 + s, 3 + free) for s in range(5))]
+                for second in others:
+                    assert float(form.value(second)) >= float(form.value(first) + slope @ (second - first)) - 1e-12
 
-    @pytest.mark.parametrize(("radius", "flip_cost"), PRICES)
     @pytest.mark.parametrize("norm", NORMS)
-    def test_it_is_the_gradient_where_there_is_one(self, risk, random_points, radius, flip_cost, norm):
-        form = risk(15, 3, radius, flip_cost, norm, seed=12)
-        for seed, scale in ((1, 0.5), (2, 3.0)):
-            point = scale * random_points(500 + seed, 3)
-            steps = 1e-7 * torch.eye(3).double()
-            numeric = torch.stack([(form.value(point + s) - form.value(point - s)) / 2e-7 for s in steps])
-            torch.testing.assert_close(form.smooth_gradient(point), numeric, rtol=0, atol=1e-6)
+    def test_it_is_the_gradient_where_there_is_one(self, risk, random_points, norm):
+        for radius, flip_cost in PRICES:
+            form = risk(15, 3, radius, flip_cost, norm, seed=12)
+            for seed, scale in ((1, 0.5), (2, 3.0)):
+                point = scale * random_points(500 + seed, 3)
+                steps = 1e-7 * torch.eye(3).double()
+                numeric = torch.stack([(form.value(point + s) - form.value(point - s)) / 2e-7 for s in steps])
+                torch.testing.assert_close(form.smooth_gradient(point), numeric, rtol=0, atol=1e-6)
 
 
 # An interior-point method may doubt its own answer at the tip of a cone; the comparison is what counts.

@@ -8,7 +8,10 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parents[2] / "plugins" / "example_third_party"
 
-pytestmark = pytest.mark.skipif(not PACKAGE.is_dir(), reason="needs the source tree")
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.skipif(not PACKAGE.is_dir(), reason="needs the source tree"),
+]
 
 
 @pytest.fixture(scope="module")

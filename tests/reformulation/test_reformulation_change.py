@@ -48,24 +48,26 @@ def forms():
         yield f"transport_{ways}", risk, {"wasserstein": ways}
 
 
-@pytest.mark.parametrize("drawn", ["few", "all", "none"])
 @pytest.mark.parametrize(("form", "options"), [pytest.param(form, opts, id=name) for name, form, opts in forms()])
-def test_the_change_is_the_difference_of_two_estimates(form, options, drawn):
-    route = find_route(form, (Composite,), ReformulationConfig(**options))
-    composite, point = route.form, route.lift(0.3 * noise(form.dimension))
-    points = torch.stack([point, point + 0.05 * noise(point.numel()).abs()])
-    index = {"few": torch.tensor([1, 4, 9, 20]), "all": slice(None), "none": torch.tensor([], dtype=torch.int64)}[drawn]
-    rows = Rows(index if composite.samples else None, index if composite.constraints else None, covered=0.1)
-    shift = composite.estimate(points, composite.everything(), None).shift
-    found = composite.change(points, rows, shift)
-    expected = Composite.change(composite, points, rows, shift)
-    for name in ("inner_value", "inner_jacobian", "loss_gradient", "inner_floor", "shift"):
-        ours, theirs = getattr(found, name), getattr(expected, name)
-        assert (ours is None) == (theirs is None) == (name == "loss_gradient" and not composite.has_losses)
-        if isinstance(ours, list):
-            assert ours == pytest.approx(theirs, rel=1e-10, abs=1e-14)
-        elif ours is not None:
-            torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-14)
-    moved = [part for part in (found.inner_jacobian, found.loss_gradient) if part is not None and part.numel()]
-    assert moved
-    assert all(bool(part.abs().max() > 1e-6) for part in moved) == (drawn != "none")
+def test_the_change_is_the_difference_of_two_estimates(form, options):
+    for drawn in ["few", "all", "none"]:
+        route = find_route(form, (Composite,), ReformulationConfig(**options))
+        composite, point = route.form, route.lift(0.3 * noise(form.dimension))
+        points = torch.stack([point, point + 0.05 * noise(point.numel()).abs()])
+        index = {"few": torch.tensor([1, 4, 9, 20]), "all": slice(None), "none": torch.tensor([], dtype=torch.int64)}[
+            drawn
+        ]
+        rows = Rows(index if composite.samples else None, index if composite.constraints else None, covered=0.1)
+        shift = composite.estimate(points, composite.everything(), None).shift
+        found = composite.change(points, rows, shift)
+        expected = Composite.change(composite, points, rows, shift)
+        for name in ("inner_value", "inner_jacobian", "loss_gradient", "inner_floor", "shift"):
+            ours, theirs = getattr(found, name), getattr(expected, name)
+            assert (ours is None) == (theirs is None) == (name == "loss_gradient" and not composite.has_losses)
+            if isinstance(ours, list):
+                assert ours == pytest.approx(theirs, rel=1e-10, abs=1e-14)
+            elif ours is not None:
+                torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-14)
+        moved = [part for part in (found.inner_jacobian, found.loss_gradient) if part is not None and part.numel()]
+        assert moved
+        assert all(bool(part.abs().max() > 1e-6) for part in moved) == (drawn != "none")

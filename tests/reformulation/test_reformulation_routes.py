@@ -78,17 +78,6 @@ def test_kl_risk_becomes_a_composite_whatever_else_is_accepted(accepted, kl):
     assert route.names == ["kl_penalty"]
 
 
-def test_robust_risk_becomes_a_finite_sum_only_as_a_relaxation(kl, hat):
-    route = find_route(kl, (FiniteSum,), OPTIONS)
-    assert isinstance(route.form, FiniteSum)
-    assert route.names == ["drop_robustness (relaxation)"]
-    assert route.form.losses is kl.losses
-    assert route.form.regularizer is kl.regularizer
-    expected = kl.losses.values(hat).mean() + REGULARIZER.value(hat)
-    torch.testing.assert_close(route.form.value(hat), expected, rtol=1e-14, atol=0)
-    assert route.form.value(hat) < kl.value(hat)
-
-
 def test_an_unknown_adversary_is_left_with_the_relaxation(t20):
     native = RobustRisk(t20, Unheard(), REGULARIZER)
     assert find_route(native, (Composite, FiniteSum), OPTIONS).names == ["drop_robustness (relaxation)"]
@@ -101,17 +90,6 @@ def test_a_form_that_fits_is_used_as_it_is(empirical, kl):
         assert route.names == []
     composite = find_route(kl, (Composite,), OPTIONS).form
     assert find_route(composite, (Composite,), OPTIONS).form is composite
-
-
-def test_a_finite_sum_becomes_a_composite_without_inner_map(empirical, hat):
-    route = find_route(empirical, (Composite,), OPTIONS)
-    assert route.names == ["empirical_risk"]
-    assert (route.form.outputs, route.form.has_losses, route.form.uses_shift) == (0, True, False)
-    for point in (hat, -2 * hat):
-        torch.testing.assert_close(route.form.value(point), empirical.value(point), rtol=1e-14, atol=0)
-        torch.testing.assert_close(
-            route.form.smooth_gradient(point), empirical.smooth_gradient(point), rtol=1e-13, atol=1e-15
-        )
 
 
 def test_an_unreachable_form_is_explained_with_the_names_of_the_forms(empirical):

@@ -122,6 +122,7 @@ def test_the_literal_constraints_themselves_are_refused_by_methods_that_draw(ris
         check_requirements(fulltouch.entry(), literal)
 
 
+@pytest.mark.convergence
 @pytest.mark.parametrize(
     ("solver", "steps", "within"),
     [

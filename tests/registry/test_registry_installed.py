@@ -10,6 +10,8 @@ from textwrap import dedent
 
 import pytest
 
+pytestmark = pytest.mark.process
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 SOUND = """

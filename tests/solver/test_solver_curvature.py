@@ -35,24 +35,24 @@ class Recording(CompositeOracle):
 
 
 @pytest.mark.parametrize("m", [50, 500])
-@pytest.mark.parametrize("place", [0, 1], ids=["at_zero", "away"])
 @pytest.mark.parametrize("with_h", [False, True], ids=["kl", "kl_and_h"])
 @pytest.mark.parametrize("gamma", [1.0, 0.2])
 def test_the_curvature_is_that_of_the_exact_hessian(
-    signed_rows, logistic, logistic_value, communicator, gamma, with_h, place, m
+    signed_rows, logistic, logistic_value, communicator, gamma, with_h, m
 ):
-    for seed in range(12):
-        rows, point = signed_rows(m, 8, seed), places(8)[place]
-        oracle = Recording(logistic(rows, gamma, with_h), seed, point)
-        found = largest_curvature(oracle, communicator, point)
-        exact = exact_curvature(logistic_value(rows[oracle.drawn.samples], gamma, with_h), point)
-        assert found == pytest.approx(exact, rel=0.05), f"seed {seed}"
+    for place in [0, 1]:
+        for seed in range(5):
+            rows, point = signed_rows(m, 8, seed), places(8)[place]
+            oracle = Recording(logistic(rows, gamma, with_h), seed, point)
+            found = largest_curvature(oracle, communicator, point)
+            exact = exact_curvature(logistic_value(rows[oracle.drawn.samples], gamma, with_h), point)
+            assert found == pytest.approx(exact, rel=0.05), f"seed {seed}"
 
 
 @pytest.mark.parametrize("place", [0, 1], ids=["at_zero", "away"])
 @pytest.mark.parametrize("gamma", [1.0, 0.2])
 def test_single_precision_is_enough(signed_rows, logistic, logistic_value, communicator, gamma, place):
-    for seed in range(12):
+    for seed in range(5):
         rows, point = signed_rows(500, 8, seed), places(8)[place]
         oracle = Recording(logistic(rows.float(), gamma), seed, point.float())
         found = largest_curvature(oracle, communicator, point.float())

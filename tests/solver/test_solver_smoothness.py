@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from drobench.objective.ambiguity_sets import Chi2Variance, KLPenalty
-from drobench.objective.composite import Composite
+from drobench.objective.composite import Composite, RowTerms
 from drobench.objective.composites.functions import FunctionComposite
 from drobench.objective.forms import RobustRisk
 from drobench.objective.losses import LinearMarginLosses, LogisticLoss
@@ -88,25 +88,38 @@ def test_constants_of_a_variance(communicator):
     assert found.loss_curvature > 0.0
 
 
-def test_many_parameters_are_probed_in_random_directions_without_bias(communicator):
-    # Quadratics of one curvature in every direction: the Frobenius norm is that curvature times sqrt(d).
+class Bowls(FunctionComposite):
+    """Quadratics of one curvature in every direction, whose gradients need no differentiation."""
+
     curvatures = torch.linspace(0.5, 2.0, 40, dtype=torch.float64)
+
+    def __init__(self, dimension):
+        super().__init__(
+            dimension,
+            40,
+            0,
+            Zero(),
+            loss=lambda x, numbers: 0.5 * self.curvatures[numbers] * x.square().sum(),
+        )
+
+    def row_terms(self, point, rows, shift):
+        gradients = self.curvatures[rows.samples][:, None] * point
+        nothing = point.new_zeros(gradients.shape[0], 0)
+        return RowTerms(nothing, nothing[:, :, None] * point, gradients, inner_is_positive=False, shift=shift)
+
+
+def test_the_gradients_of_the_bowls_are_those_of_their_losses():
+    form, point, rows = Bowls(3), torch.tensor([0.3, -1.0, 2.0], dtype=torch.float64), Rows(torch.tensor([0, 39]))
+    expected = FunctionComposite.row_terms(form, point, rows, None).loss_gradient
+    torch.testing.assert_close(form.row_terms(point, rows, None).loss_gradient, expected)
+
+
+def test_many_parameters_are_probed_in_random_directions_without_bias(communicator):
+    # The Frobenius norm of a bowl is its curvature times sqrt(d).
     point = torch.zeros(30, dtype=torch.float64)
     squared = []
     for seed in range(200):
-        oracle = CompositeOracle(
-            FunctionComposite(
-                dimension=30,
-                samples=40,
-                outputs=0,
-                regularizer=Zero(),
-                inner=None,
-                outer=None,
-                loss=lambda x, numbers: 0.5 * curvatures[numbers] * x.square().sum(),
-            ),
-            seed,
-            point,
-        )
+        oracle = CompositeOracle(Bowls(30), seed, point)
         squared.append(measure_smoothness(oracle, communicator, point).loss_curvature ** 2)
     # One row's estimate has the relative deviation sqrt(2 / 360); the mean of 200 is good to a percent.
     assert sum(squared) / 200 == pytest.approx(2.0**2 * 30, rel=0.02)

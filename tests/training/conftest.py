@@ -1,5 +1,6 @@
 """A small problem, solvers that do as they are told, and the way from both to a trained module."""
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -23,7 +24,7 @@ from drobench.problem.problem import Problem
 from drobench.reformulation.reformulation import ReformulationConfig
 from drobench.reformulation.routes import find_route
 from drobench.registry import load_catalogue
-from drobench.solver import Communicator, Solver
+from drobench.solver import Communicator, SingleProcess, Solver
 from drobench.training.budget import BudgetConfig
 from drobench.training.evaluation import EvaluationConfig
 from drobench_plugins.solvers.exact_convex import ExactConvex, ExactConvexConfig
@@ -202,6 +203,16 @@ class Bench:
         with make_logger(LoggerConfig(logger, group="bench"), self.card(), folder / "log") as log:
             return train(task, trainer, log, folder, on_evaluation)
 
+    def alone(self, name: str, steps: int) -> tuple[Tensor, dict[str, Any]]:
+        """Return solution, counters and generator after so many steps of a solver with nothing around it."""
+        task = self.task(self.solver(name), steps=1)
+        oracle, communicator = task.build_oracles[0](), SingleProcess()
+        with torch.no_grad():
+            state = task.solver.init(task.start, oracle, communicator)
+            for _ in range(steps):
+                state = task.solver.step(state, oracle, communicator)
+        return task.solver.solution(state), oracle.state_dict()
+
     @staticmethod
     def card() -> Any:
         """Return what a log says about a run of this bench."""
@@ -297,3 +308,33 @@ def wait_until() -> Callable[..., bool]:
         return condition()
 
     return wait
+
+
+AWAY = ("WANDB_DIR", "WANDB_CACHE_DIR", "WANDB_CONFIG_DIR", "WANDB_DATA_DIR", "WANDB_ARTIFACT_DIR")
+
+
+@pytest.fixture(scope="session")
+def wandb_away(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A place for what wandb would keep in the home directory."""
+    import wandb
+
+    yield tmp_path_factory.mktemp("wandb")
+    wandb.teardown()
+
+
+@pytest.fixture
+def nobody_is_logged_in(monkeypatch: pytest.MonkeyPatch, wandb_away: Path, tmp_path: Path) -> Iterator[None]:
+    """Hide the account of whoever runs the tests, and see that nothing is left where they run."""
+    import wandb
+
+    for name in [name for name in os.environ if name.startswith("WANDB_")]:
+        monkeypatch.delenv(name)
+    for name in AWAY:
+        monkeypatch.setenv(name, str(wandb_away / name))
+    monkeypatch.setenv("NETRC", str(wandb_away / "netrc"))
+    monkeypatch.setenv("HOME", str(wandb_away))
+    (tmp_path / "cwd").mkdir()
+    monkeypatch.chdir(tmp_path / "cwd")
+    yield
+    assert wandb.run is None
+    assert list((tmp_path / "cwd").iterdir()) == []

@@ -27,11 +27,11 @@ def test_a_budget_without_a_limit_is_refused_and_names_every_limit(targets):
 
 
 @pytest.mark.parametrize("name", [*LIMITS, *TARGETS])
-@pytest.mark.parametrize("value", [0, -1, -0.5, math.inf, math.nan])
-def test_an_impossible_limit_or_target_is_refused_by_name(name, value):
-    others = {"steps": 1} if name != "steps" else {}
-    with pytest.raises(SettingError, match=rf"{name}.*above 0.*found {value}"):
-        BudgetConfig(**{**others, name: value})
+def test_an_impossible_limit_or_target_is_refused_by_name(name):
+    for value in [0, -1, -0.5, math.inf, math.nan]:
+        others = {"steps": 1} if name != "steps" else {}
+        with pytest.raises(SettingError, match=rf"{name}.*above 0.*found {value}"):
+            BudgetConfig(**{**others, name: value})
 
 
 @pytest.mark.parametrize(("name", "limit"), [("passes", 2.5), ("oracle_calls", 700), ("seconds", 0.5), ("steps", 9)])

@@ -78,6 +78,7 @@ def killed(tmp_path_factory, wait_until):
     }
 
 
+@pytest.mark.process
 def test_a_killed_run_leaves_no_record_and_the_same_command_finishes_it(killed):
     assert killed["left"] == []
     assert killed["code"] == 0, killed["output"]
@@ -85,6 +86,7 @@ def test_a_killed_run_leaves_no_record_and_the_same_command_finishes_it(killed):
     assert not (killed["results"] / ".work" / killed["run_id"]).exists()
 
 
+@pytest.mark.process
 def test_a_killed_run_ends_as_one_that_was_left_alone_bit_for_bit(killed, tmp_path):
     from drobench import run
     from drobench.results.store import ResultStore
@@ -105,6 +107,7 @@ def test_a_killed_run_ends_as_one_that_was_left_alone_bit_for_bit(killed, tmp_pa
     assert all((solutions[0][name] == solutions[1][name]).all() for name in solutions[0])
 
 
+@pytest.mark.process
 def test_a_killed_run_went_on_from_its_checkpoint_and_not_from_the_beginning(killed):
     """The times of the first part are those of the process that was killed: no other has the same."""
     from drobench.results.store import ResultStore

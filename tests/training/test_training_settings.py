@@ -1,7 +1,6 @@
 """Settings of trainer and logger that cannot be, and machines that cannot do what is asked."""
 
 import pytest
-import torch
 
 from drobench.errors import DrobenchError, SettingError
 from drobench.training.settings import LoggerConfig, TrainerConfig
@@ -49,20 +48,3 @@ def test_a_trainer_of_one_process_refuses_several_and_names_the_one_that_does(na
 def test_processes_are_devices_times_nodes(settings, processes, distributed, uses_gpu):
     config = TrainerConfig(**settings)
     assert (config.processes, config.distributed, config.uses_gpu) == (processes, distributed, uses_gpu)
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
-@pytest.mark.parametrize(("name", "other"), [("gpu", "cpu"), ("ddp", "ddp_cpu")])
-def test_a_gpu_that_is_not_there_is_refused_with_the_trainer_that_works(name, other):
-    from drobench.training.trainer import check_devices
-
-    with pytest.raises(DrobenchError, match=rf"trainer={name} needs a CUDA GPU.*Use trainer={other},"):
-        check_devices(TrainerConfig(name=name))
-    check_devices(TrainerConfig(name=other))
-
-
-def test_every_process_of_a_cpu_trainer_computes_on_the_cpu():
-    from drobench.training.trainer import device_of
-
-    assert device_of(TrainerConfig(name="ddp_cpu", devices=2), 1) == torch.device("cpu")
-    assert device_of(TrainerConfig(name="ddp", devices=2), 1) == torch.device("cuda", 1)

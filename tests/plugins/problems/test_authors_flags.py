@@ -255,7 +255,7 @@ class TestFoldErrors:
     def test_only_reports_change(self):
         plain, folded = intersectional(), intersectional(fold_errors=True)
         point = self.all_positive(plain)[None]
-        for part in ("surrogates", "rates"):
+        for part in ("surrogates", "violations"):
             first, second = (getattr(one.form.constraints, part)(point, slice(None)) for one in (plain, folded))
             first, second = (found[0] if isinstance(found, tuple) else found for found in (first, second))
             assert torch.equal(first, second)

@@ -112,6 +112,7 @@ def run(solver, form, start, epochs, seed=0):
     return oracle, ends
 
 
+@pytest.mark.convergence
 @PROBLEMS
 def test_gcivr_reaches_the_smoothed_optimum(make):
     problem = make(ModelConfig())
@@ -126,6 +127,7 @@ def test_gcivr_reaches_the_smoothed_optimum(make):
     assert found - least <= 1e-4 * (float(form.value(start)) - least)
 
 
+@pytest.mark.convergence
 @PROBLEMS
 def test_sampled_objectives_reach_it_too(make):
     problem = make(ModelConfig())
@@ -135,6 +137,7 @@ def test_sampled_objectives_reach_it_too(make):
     assert float(form.value(ends[-1])) - least <= 1e-4 * (float(form.value(start)) - least)
 
 
+@pytest.mark.convergence
 @PROBLEMS
 def test_constraints_lower_the_largest_violation(make):
     problem = make(ModelConfig())

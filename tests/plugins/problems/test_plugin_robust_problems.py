@@ -89,6 +89,7 @@ def trained(problem, passes, seed=0):
     return route.recover(point)
 
 
+@pytest.mark.convergence
 @pytest.mark.parametrize("name", CASES)
 def test_gcivr_reaches_the_certified_optimum(name, synthetic, catalogue, tmp_path):
     config, goal = CASES[name]
@@ -102,6 +103,7 @@ def test_gcivr_reaches_the_certified_optimum(name, synthetic, catalogue, tmp_pat
     assert -1e-6 * optimum <= found - optimum <= goal * (first - optimum)
 
 
+@pytest.mark.convergence
 def test_a_run_on_a_kl_ball_is_not_taken_for_diverged(tmp_path):
     """The estimate of an exponential mean at a low temperature is wild; what a run reports must not be."""
     from drobench import run
@@ -124,6 +126,7 @@ def test_a_run_on_a_kl_ball_is_not_taken_for_diverged(tmp_path):
     assert record.iterates.last.objective - record.optimum.value <= 1e-4
 
 
+@pytest.mark.convergence
 @pytest.mark.parametrize(
     ("conditioning", "radius", "goal"), [("ill", 0.05, 1e-5), ("ill", 0.1, 1e-4), ("well", 0.05, 1e-5)]
 )
@@ -140,6 +143,7 @@ def test_the_continuation_reaches_a_small_gap(synthetic, catalogue, tmp_path, co
     assert -1e-6 <= gap <= goal
 
 
+@pytest.mark.convergence
 class TestDigits:
     @pytest.mark.parametrize(
         "config",

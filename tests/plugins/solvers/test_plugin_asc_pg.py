@@ -55,6 +55,7 @@ def test_the_mean_of_the_extrapolated_points_is_the_present_one(half_square, tra
         assert state.inner_value.item() == pytest.approx(2.0 * state.point.item(), abs=1e-13)
 
 
+@pytest.mark.convergence
 def test_it_comes_nearer_to_the_optimum_than_a_hundredth(synthetic):
     data, mu = synthetic(1024, 10, 0), 1e-2
     data = data._replace(rows=data.rows * 10.0 ** (torch.arange(10, dtype=torch.float64) / 9) / 2)  # well conditioned

@@ -5,6 +5,8 @@ import random
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from drobench_plugins.solvers.pieces.best_candidate import add_candidate, best_point, no_candidates
 
@@ -75,32 +77,37 @@ def test_by_hand(objectives, violations, rank_objectives, expected):
     assert chosen(objectives, violations, rank_objectives) == expected
 
 
-@pytest.mark.parametrize("rank_objectives", [True, False])
-def test_against_the_rule(rank_objectives):
-    for seed in range(60):
-        # Few distinct values, so that ties of every kind occur.
-        draw = random.Random(seed)
-        size = draw.randint(1, 12)
-        objectives = [draw.randint(0, 5) / 4 for _ in range(size)]
-        violations = [draw.randint(-3, 4) / 4 for _ in range(size)]
-        expected = by_the_rule(objectives, violations, rank_objectives)
-        assert chosen(objectives, violations, rank_objectives) == expected, (seed, objectives, violations)
+@st.composite
+def snapshots(draw, largest=12):
+    """Draw objectives and violations of few distinct values, so that ties of every kind occur."""
+    pairs = draw(st.lists(st.tuples(st.integers(0, 5), st.integers(-3, 4)), min_size=1, max_size=largest))
+    return [objective / 4 for objective, _ in pairs], [violation / 4 for _, violation in pairs]
 
 
-@pytest.mark.parametrize("rank_objectives", [True, False])
-@pytest.mark.parametrize("seed", range(5))
-def test_points_let_go_would_never_have_been_chosen(seed, rank_objectives):
-    draw = random.Random(seed)
-    objectives = [draw.randint(0, 9) / 4 for _ in range(25)]
-    violations = [draw.randint(-3, 9) / 4 for _ in range(25)]
+@settings(max_examples=100)
+@given(snapshots(), st.booleans())
+def test_against_the_rule(drawn, rank_objectives):
+    assert chosen(*drawn, rank_objectives) == by_the_rule(*drawn, rank_objectives)
+
+
+@given(snapshots(largest=25), st.booleans())
+def test_points_let_go_would_never_have_been_chosen(drawn, rank_objectives):
+    objectives, violations = drawn
     collected = collect(objectives, violations, rank_objectives, 100)
-    for size in range(1, 26):
+    for size in range(1, len(objectives) + 1):
         best = by_the_rule(objectives[:size], violations[:size], rank_objectives)
         assert best_point(collected[size], rank_objectives=rank_objectives).tolist() == [best, best]
     kept = collected[-1].kept
-    assert len(kept) == len(collected[-1].points) < 25
+    assert len(kept) == len(collected[-1].points)
     assert torch.equal(collected[-1].points[:, 0].to(torch.int64), kept)
-    assert len(collected[-1].objectives) == len(collected[-1].violations) == 25
+    assert len(collected[-1].objectives) == len(collected[-1].violations) == len(objectives)
+
+
+def test_of_many_snapshots_some_points_are_let_go():
+    draw = random.Random(0)
+    objectives, violations = ([draw.randint(low, 9) / 4 for _ in range(25)] for low in (0, -3))
+    for rank_objectives in (True, False):
+        assert len(collect(objectives, violations, rank_objectives, 100)[-1].kept) < 25
 
 
 def test_with_violations_alone_one_point_is_held():

@@ -52,6 +52,7 @@ def test_an_inner_value_out_of_its_domain_begins_anew(synthetic, trace):
     assert anew > 0
 
 
+@pytest.mark.convergence
 def test_half_of_its_runs_come_nearer_to_the_optimum_than_a_thousandth_and_a_quarter(synthetic):
     data, mu = synthetic(1024, 10, 0), 1e-2
     data = data._replace(rows=data.rows * 10.0 ** (torch.arange(10, dtype=torch.float64) / 9) / 2)  # well conditioned

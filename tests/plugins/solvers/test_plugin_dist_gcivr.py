@@ -39,6 +39,7 @@ def run(solver, oracle, start, passes):
     return solver.solution(state).numpy()
 
 
+@pytest.mark.convergence
 @pytest.mark.parametrize(
     "settings",
     [

@@ -8,6 +8,8 @@ from drobench.solver import SingleProcess
 from drobench_plugins.solvers.gcivr import Gcivr, GcivrConfig
 from drobench_plugins.solvers.scgd import Scgd, ScgdConfig
 
+pytestmark = pytest.mark.convergence
+
 MU = 1e-3
 GOAL = 1e-6
 

@@ -56,6 +56,7 @@ def test_with_the_last_iterate_restarts_are_one_long_run(synthetic, trace):
     assert all(torch.equal(one.inner.point, other.point) for one, other in zip(staged, long, strict=True))
 
 
+@pytest.mark.convergence
 def test_a_stage_starts_from_a_random_iterate_of_the_one_before(synthetic):
     data = synthetic(90, 3, 0)
     solver = build(replace(SETTINGS, output="random"))
@@ -75,6 +76,7 @@ def test_a_stage_starts_from_a_random_iterate_of_the_one_before(synthetic):
     assert float(((counts - 300 / 18).square() / (300 / 18)).sum()) < 40.8
 
 
+@pytest.mark.convergence
 def test_a_stage_of_the_theorem_gains_the_factor_e_on_average(synthetic):
     # The theorem's step and schedule, output at random, on five draws of a well-conditioned instance.
     data = synthetic(400, 4, 1)

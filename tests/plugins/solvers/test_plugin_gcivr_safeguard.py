@@ -45,6 +45,7 @@ def is_rejection(before, after) -> bool:
 
 
 # The adaptive schedule is guarded only once its refreshes reach everything, and starts from wherever it is by then.
+@pytest.mark.convergence
 @pytest.mark.parametrize(("schedule", "steps", "goal"), [("constant", 1200, 1e-9), ("adaptive", 2500, 1e-6)])
 @pytest.mark.parametrize("recovery", [1.0, 1.5])
 def test_a_step_twenty_times_too_large_is_repaired(data, gap, trace, schedule, steps, goal, recovery):
@@ -61,6 +62,7 @@ def test_a_step_twenty_times_too_large_is_repaired(data, gap, trace, schedule, s
         assert gap(solver.solution(states[-1])) < goal
 
 
+@pytest.mark.convergence
 @pytest.mark.parametrize("seed", range(3))
 def test_once_at_the_optimum_the_output_stays_there(data, gap, trace, seed):
     solver = Gcivr(GcivrConfig(step_size=too_large(data, 4.0)))
@@ -146,6 +148,7 @@ def test_an_objective_that_is_not_finite_is_rejected(trace):
     assert states[-1].point.item() == pytest.approx(-1.5, abs=1e-2)
 
 
+@pytest.mark.convergence
 def test_rounding_at_the_optimum_does_not_wear_the_step_size_out(data, trace):
     x_star, _ = data.numpy().optimum(GAMMA, MU)
     start = torch.from_numpy(x_star)
@@ -187,6 +190,7 @@ def test_before_any_snapshot_the_best_is_the_current_point(data):
     assert torch.equal(solver.solution(state), data.start)
 
 
+@pytest.mark.convergence
 def test_the_random_output_is_uniform_over_the_iterates(synthetic, trace):
     data = synthetic(9, 2, 0)
     composite = data.kl(1.0)

@@ -94,6 +94,7 @@ SOLVERS = {
 }
 
 
+@pytest.mark.convergence
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("name", SOLVERS)
 def test_saddle_solvers_reach_the_certified_optimum(name, variant, risk):
@@ -103,6 +104,7 @@ def test_saddle_solvers_reach_the_certified_optimum(name, variant, risk):
     assert -1e-9 <= relative_gap(form, point) < {"worst": 2e-2, "penalty": 5e-4}[variant]
 
 
+@pytest.mark.convergence
 @pytest.mark.parametrize(("variant", "goal"), [("worst", 1e-2), ("penalty", 1e-5)])
 def test_gcivr_reaches_it_through_the_composite(variant, goal, risk):
     form = risk(variant)

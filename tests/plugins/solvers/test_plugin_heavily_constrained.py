@@ -166,6 +166,7 @@ class TestStart:
         assert run(solver, oracle, problem.start.float(), 0)[0].multipliers.parameters.dtype == torch.float32
 
 
+@pytest.mark.convergence
 def test_a_linear_model_of_one_hot_features_reaches_the_saddle_point_of_separate_multipliers():
     normals, bounds = [[1.0, 1.0], [1.0, 0.0], [-1.0, 0.0]], [2.0, 5.0, 0.0]
     form = projection_problem(normals, bounds, [2.0, 2.0])

@@ -142,6 +142,7 @@ class TestSteps:
 SQUARE = ([[1.0, 1.0], [1.0, 0.0], [-1.0, 0.0]], [2.0, 5.0, 0.0], [2.0, 2.0])
 
 
+@pytest.mark.convergence
 class TestSaddlePoint:
     def test_of_a_projection_by_hand(self):
         form = projection_problem([[1.0, 1.0]], [2.0], [2.0, 2.0])

@@ -130,6 +130,7 @@ class Rigged(np.random.Generator):
         return self.number
 
 
+@pytest.mark.convergence
 @pytest.mark.parametrize(
     ("solver", "steps", "goal"),
     [

@@ -99,6 +99,7 @@ def test_on_a_transport_problem_both_players_move_in_straight_lines(twenty, trac
     np.testing.assert_allclose(after.joint.numpy(), expected, rtol=0, atol=1e-13)
 
 
+@pytest.mark.convergence
 def test_reaches_the_optimum_under_a_kl_penalty(twenty, trace):
     form = weighted(twenty, KLPenalty(0.5))
     _, best = twenty.numpy().optimum(0.5, 0.1)

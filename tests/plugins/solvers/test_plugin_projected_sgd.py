@@ -49,6 +49,7 @@ class TestProjectedSgd:
         assert oracle.counters.projections == 12
         assert (oracle.counters.sample_calls, oracle.counters.constraint_checks) == (12 * 7, 0)
 
+    @pytest.mark.convergence
     def test_reaches_the_known_optimum(self):
         problem = Quadratic(constraints=60)
         solver = ProjectedSgd(ProjectedSgdConfig(batch=8))
@@ -131,6 +132,7 @@ class TestOneProjectionSgd:
         assert oracle.counters.projections == 0
         assert (oracle.counters.sample_calls, oracle.counters.constraint_checks) == (40 * 7, 40 * 12)
 
+    @pytest.mark.convergence
     def test_reaches_the_known_optimum_with_the_one_projection(self):
         problem = Quadratic()
         solver = OneProjectionSgd(OneProjectionSgdConfig(batch=8, gamma=1e-3))

@@ -57,6 +57,7 @@ def test_steps_on_weights_are_measured_in_their_own_size(twenty, trace):
     np.testing.assert_allclose(after[3:], 1 / 20 + 0.2 / 400 * (losses - losses.mean()), rtol=0, atol=1e-12)
 
 
+@pytest.mark.convergence
 def test_reaches_the_optimum_of_wasserstein_regression(twenty, trace):
     form = transport(twenty)
     route, oracle, start = saddle_oracle(form, twenty, 0)

@@ -56,6 +56,7 @@ def test_at_a_fixed_point_there_is_no_noise(twenty, trace):
     torch.testing.assert_close(states[-1].joint, solution, rtol=0, atol=1e-6)
 
 
+@pytest.mark.convergence
 def test_reaches_the_optimum_of_wasserstein_regression(twenty, trace):
     form = transport(twenty)
     route, oracle, start = saddle_oracle(form, twenty, 0)

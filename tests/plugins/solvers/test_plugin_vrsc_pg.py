@@ -36,6 +36,7 @@ def test_the_iterates_are_those_of_a_plain_loop(synthetic, trace, kind):
     assert oracle.counters.sample_calls == 4 * (60 + 2 * 6 * 6)
 
 
+@pytest.mark.convergence
 def test_it_reaches_twelve_digits_within_sixty_passes(synthetic):
     data, mu = synthetic(1024, 10, 0), 1e-2
     data = data._replace(rows=data.rows * 10.0 ** (torch.arange(10, dtype=torch.float64) / 9) / 2)  # well conditioned

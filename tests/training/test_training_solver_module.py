@@ -6,17 +6,10 @@ import time
 import pytest
 import torch
 
-from drobench.objective.composite import Composite
 from drobench.objective.oracle import Oracle
-from drobench.objective.oracles.build import build_oracle
 from drobench.problem.metrics import SplitScore
-from drobench.reformulation.reformulation import ReformulationConfig
-from drobench.reformulation.routes import find_route
 from drobench.registry.time_limit import time_limit
 from drobench.results.record import Status
-from drobench.solver import SingleProcess
-
-SOLVERS = ["gcivr", "gcivr_random", "gcivr_average", "scgd", "adam"]
 
 
 def stay(point, step):
@@ -30,64 +23,10 @@ class Counted(Oracle):
     constraints = 0
 
     def __init__(self) -> None:
-        super().__init__(0, torch.zeros(2, dtype=torch.float64))
+        super().__init__(None, 0, torch.zeros(2, dtype=torch.float64))
 
     def estimate(self, points, rows):
         self.counters.sample_calls += 1
-
-
-@pytest.fixture
-def training_steps(monkeypatch):
-    """Return the list of Lightning's counts, one for each training step that was begun."""
-    from drobench.training.solver_module import SolverModule
-
-    counts = []
-    original = SolverModule.training_step
-
-    def counted(self, batch, batch_idx):
-        counts.append(self.trainer.global_step)
-        return original(self, batch, batch_idx)
-
-    monkeypatch.setattr(SolverModule, "training_step", counted)
-    return counts
-
-
-def alone(bench, name, steps):
-    """Return solution, counters and generator after so many steps of a solver with nothing around it."""
-    task = bench.task(bench.solver(name), steps=1)
-    oracle, communicator = task.build_oracles[0](), SingleProcess()
-    with torch.no_grad():
-        state = task.solver.init(task.start, oracle, communicator)
-        for _ in range(steps):
-            state = task.solver.step(state, oracle, communicator)
-    return task.solver.solution(state), oracle.state_dict()
-
-
-@pytest.mark.parametrize("name", SOLVERS)
-def test_lightning_evaluation_and_clock_change_nothing_that_a_solver_does(bench, same, tmp_path, name):
-    module = bench.train(bench.task(bench.solver(name), passes=12, every_passes=0.5), tmp_path)
-    point, oracle = alone(bench, name, module.steps)
-    assert torch.equal(module.final["last"][1], point)
-    assert same(module.oracle.state_dict(), oracle)
-    assert torch.equal(module.iterate.detach(), point)
-    counted = {**oracle["counters"], "communication_rounds": 0, "communication_bytes": 0}
-    assert module.counts() == counted
-
-
-@pytest.mark.parametrize("name", SOLVERS)
-def test_how_often_one_looks_changes_nothing(bench, same, tmp_path, name):
-    often, seldom = (
-        bench.train(bench.task(bench.solver(name), passes=20, every_passes=every), tmp_path / str(every))
-        for every in (1.0, 5.0)
-    )
-    assert len(often.curve) > len(seldom.curve) > 2
-    assert often.steps == seldom.steps
-    assert torch.equal(often.final["last"][1], seldom.final["last"][1])
-    assert same(often.oracle.state_dict(), seldom.oracle.state_dict())
-    assert ("average" in often.final) == ("average" in seldom.final)
-    if "average" in often.final:
-        assert torch.equal(often.final["average"][1], seldom.final["average"][1])
-    assert often.curve[-1]["objective"] == seldom.curve[-1]["objective"]
 
 
 @pytest.mark.parametrize("every", [1.0, 0.25, 3.0])
@@ -119,7 +58,7 @@ def test_rows_of_the_curve_hold_the_counts_and_scores_of_their_step(bench, tmp_p
     module = bench.train(bench.task(bench.solver(name), passes=4), tmp_path)
     assert len(module.curve) >= 4
     for row in module.curve[1:]:
-        point, oracle = alone(bench, name, row["step"])
+        point, oracle = bench.alone(name, row["step"])
         assert {key: row[key] for key in oracle["counters"]} == oracle["counters"]
         assert row["passes"] == oracle["counters"]["sample_calls"] / bench.samples
         assert row["oracle_calls"] == oracle["counters"]["sample_calls"]
@@ -135,15 +74,6 @@ def test_every_row_is_reported_as_it_is_made(bench, tmp_path):
     )
     assert seen == module.curve
     assert len(seen) == 4
-
-
-def test_lightning_counts_one_step_for_every_training_step(bench, told, training_steps, tmp_path):
-    module = bench.train(bench.task(told(stay), passes=7), tmp_path)
-    assert training_steps == list(range(len(training_steps)))
-    assert module.trainer.global_step == len(training_steps)
-    # At least one training step for each row of the curve after the first.
-    assert len(training_steps) >= 7
-    assert module.steps == 70
 
 
 @pytest.mark.parametrize("steps", [1, 2, 99, 100, 257])
@@ -162,7 +92,7 @@ def test_a_number_of_steps_is_kept_exactly(bench, tmp_path, name, steps):
 def test_calls_and_passes_are_exceeded_by_less_than_one_step(bench, tmp_path, name, limit):
     module = bench.train(bench.task(bench.solver(name), every_passes=100.0, **limit), tmp_path)
     allowed = limit.get("oracle_calls", limit.get("passes", 0.0) * bench.samples)
-    _, oracle = alone(bench, name, module.steps - 1)
+    _, oracle = bench.alone(name, module.steps - 1)
     assert oracle["counters"]["sample_calls"] < allowed <= module.oracle.counters.sample_calls
     assert module.verdict.status is Status.BUDGET_SPENT
     assert module.verdict.reason.startswith(next(iter(limit)))
@@ -397,34 +327,3 @@ def test_no_iterate_is_the_best_feasible_one_where_none_is_feasible(told, script
         steps=10,
     )
     assert set(bench.train(task, tmp_path).final) == {"last"}
-
-
-def test_nothing_is_written_where_no_checkpoint_and_no_logger_is_asked_for(bench, told, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    bench.train(bench.task(told(stay), passes=3), tmp_path / "work")
-    assert [path.name for path in tmp_path.rglob("*")] == ["work"]
-
-
-def test_the_seed_of_the_oracle_decides(bench, tmp_path):
-    first, again, other = (
-        bench.train(bench.task(bench.solver("scgd"), steps=50, seed=seed), tmp_path).final["last"][1]
-        for seed in (1, 1, 2)
-    )
-    assert torch.equal(first, again)
-    assert not torch.equal(first, other)
-
-
-def test_a_run_in_single_precision_stays_there(bench, tmp_path):
-    problem = bench.kl_problem(dtype=torch.float32)
-    start = bench.start.to(torch.float32)
-    form = find_route(problem.form, (Composite,), ReformulationConfig()).form
-    task = bench.task(
-        bench.solver("gcivr"),
-        problem=problem,
-        start=start,
-        build_oracles=[lambda shard: build_oracle(form, 0, start, shard)],
-        passes=5,
-    )
-    module = bench.train(task, tmp_path, dtype="float32")
-    assert module.final["last"][1].dtype == torch.float32
-    assert module.curve[-1]["objective"] < module.curve[0]["objective"]
