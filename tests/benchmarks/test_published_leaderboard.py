@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.published import BUNDLE, PLACE, compare, page
+from benchmarks.studies.published import BUNDLE, PLACE, compare, page
 
 
 @pytest.fixture(scope="module")

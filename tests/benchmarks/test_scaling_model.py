@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from benchmarks.scaling.model import CostModel, fit, printed_speed_up
+from benchmarks.speed.scaling.model import CostModel, fit, printed_speed_up
 
 TRUE = CostModel(
     refresh_row=30e-9,

@@ -1,7 +1,7 @@
 """What the synthetic twins share: fitted tables, and drawing from them.
 
 Each twin has one JSON file of rounded numbers beside its module, fitted to the real data by
-`python -m benchmarks.fit_twins`. It holds no row of theirs.
+`python -m benchmarks.twins.fit`. It holds no row of theirs.
 """
 
 import json

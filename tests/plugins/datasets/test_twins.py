@@ -1,4 +1,5 @@
 import itertools
+import os
 import time
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from drobench_plugins.datasets.communities_twin import POLICE, CommunitiesTwinCo
 from drobench_plugins.datasets.mslr_twin import MslrTwinConfig, load_mslr_twin
 from drobench_plugins.datasets.twin_parameters import draw_codes, from_quantiles, mid_ranks, read_parameters
 
+REAL = Path(os.environ.get("DROBENCH_REAL_DATA") or Path(__file__).parents[4] / "shared" / "data")
 TWINS = {
     "adult_twin": (adult_twin, {"rows": 400}),
     "communities_twin": (communities_twin, {"rows": 300}),
@@ -89,7 +91,7 @@ def test_drawing_leaves_the_global_generators_alone(name):
 
 @pytest.mark.parametrize("name", TWINS)
 def test_the_tables_are_small_and_laid_out_as_the_fit_writes_them(name):
-    fit_twins = pytest.importorskip("benchmarks.fit_twins", reason="benchmarks/ is not part of an installed package")
+    fit_twins = pytest.importorskip("benchmarks.twins.fit", reason="benchmarks/ is not part of an installed package")
     text = Path(TWINS[name][0].__file__).with_name(f"{name}.json").read_text(encoding="ascii")
     assert fit_twins.as_text(read_parameters(name)) + "\n" == text
     assert len(text) < 100_000
@@ -251,16 +253,16 @@ def test_ranks_are_inside_the_unit_interval_and_quantiles_reach_the_ends():
 
 def test_the_twins_have_the_names_and_the_difficulty_of_the_real_data():
     real_data = pytest.importorskip("benchmarks.real_data", reason="benchmarks/ is not part of an installed package")
-    folder = real_data.real_folder()
-    if folder is None:
-        pytest.skip(real_data.explain_absence())
-    from benchmarks import twins
-    from benchmarks.twin_statistics import adult_statistics, communities_statistics, mslr_statistics
+    data = real_data.find_real_data(REAL)
+    if data is None:
+        pytest.skip(real_data.explain_absence(REAL))
+    from benchmarks.twins import closeness
+    from benchmarks.twins.statistics import adult_statistics, communities_statistics, mslr_statistics
 
     comparisons = (
-        (twins.adult_sources(folder), adult_statistics, "linear: test error", 0.01),
-        (twins.communities_sources(folder), communities_statistics, "linear: test error", 0.04),
-        (twins.mslr_sources(folder), mslr_statistics, "linear: test pairwise error", 0.07),
+        (closeness.adult_sources(data), adult_statistics, "linear: test error", 0.01),
+        (closeness.communities_sources(data), communities_statistics, "linear: test error", 0.04),
+        (closeness.mslr_sources(data), mslr_statistics, "linear: test pairwise error", 0.07),
     )
     for sources, statistics, difficulty, tolerance in comparisons:
         real, twin = (source(0) for source in list(sources.values())[:2])

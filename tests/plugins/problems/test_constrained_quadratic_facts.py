@@ -1,6 +1,6 @@
 """Three facts about many constraints, small: what a projection costs, what weight is exact, what sampling costs.
 
-The page docs/constrained-quadratic.md has the derivations, and `benchmarks/constrained_quadratic.py` the large tables.
+The page docs/constrained-quadratic.md has the derivations, `benchmarks/studies/constrained_quadratic` the large tables.
 """
 
 import math

@@ -1,0 +1,46 @@
+"""A run that is put together but not started, for programs that take its steps themselves.
+
+The one place of the benchmarks that looks behind `drobench.run`.
+"""
+
+import tempfile
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from drobench.app.assemble import assemble
+from drobench.app.config import compose, hydra_ready, register, resolve
+from drobench.app.optimum import Reference
+from drobench.app.prepare import prepare
+from drobench.objective.forms import NativeForm
+from drobench.registry import Catalogue, load_catalogue
+from drobench.training.settings import TrainerConfig
+from drobench.training.solver_module import Task
+
+
+class Assembled(NamedTuple):
+    """What the settings of a run amount to; its optimum is not looked for."""
+
+    form: NativeForm
+    """Of the problem itself, before any reformulation."""
+    task: Task
+    trainer: TrainerConfig
+
+
+def assembled(words: Sequence[str]) -> Assembled:
+    """Put together the run of a command line such as `("solver=gcivr", "dataset=synthetic")`."""
+    catalogue = known_catalogue()
+    with hydra_ready():
+        config = resolve(compose(list(words), catalogue))
+    with tempfile.TemporaryDirectory() as optima:
+        found = assemble(prepare(config, catalogue), Path(optima), Reference(None, "not needed here"))
+    return Assembled(found.problem.form, found.task, config.trainer)
+
+
+@cache
+def known_catalogue() -> Catalogue:
+    """Return the installed plugins, known to the configuration."""
+    catalogue = load_catalogue()
+    register(catalogue)
+    return catalogue
