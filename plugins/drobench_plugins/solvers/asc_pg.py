@@ -26,10 +26,10 @@ from torch import Tensor
 
 from drobench.registry import SolverEntry
 from drobench.solver import (
+    Capability,
     Communicator,
     Composite,
     CompositeOracle,
-    DrobenchError,
     Rows,
     descend,
     extended_mean,
@@ -48,12 +48,6 @@ class AscPg(Scgd):
     """See the module's text."""
 
     def init(self, start: Tensor, oracle: CompositeOracle, communicator: Communicator) -> ScgdState:
-        if oracle.uses_shift and not oracle.rescalable:
-            raise DrobenchError(
-                "asc_pg measures the inner value at extrapolated points; found a composite whose temperature is itself "
-                "a variable, as in a KL ball, and exponentials at an extrapolated temperature say nothing about those "
-                "at the point. Use a solver that does not extrapolate, such as `scgd` or `gcivr`."
-            )
         step_size = first_step(self.config, oracle, communicator, start)
         return ScgdState(start, 0, torch.zeros_like(start), step_size, None, None)
 
@@ -97,6 +91,7 @@ def entry() -> SolverEntry:
         config=AscPgConfig,
         factory=AscPg,
         accepts=(Composite,),
+        requires=(Capability.FIXED_TEMPERATURE,),
         calls_per_step=lambda config, oracle: {
             2 * (min(config.batch, oracle.samples) + min(config.batch, oracle.constraints))
         },

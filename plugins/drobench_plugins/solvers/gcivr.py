@@ -77,15 +77,17 @@ class GcivrConfig(ScheduleConfig, StepRuleConfig, RestartsConfig):
             settings.__post_init__(self)
         require_one_of(self, "output", ("last", "random", "best_snapshot"))
         if not 1.0 <= self.recovery < 2.0:
-            raise SettingError(f"GcivrConfig.recovery must be in [1, 2); found {self.recovery}. Change `recovery=`.")
+            raise SettingError(
+                f"{type(self).__name__}.recovery must be in [1, 2); found {self.recovery}. Change `recovery=`."
+            )
         if self.restarts is not None and self.schedule == "adaptive":
             raise SettingError(
-                "GcivrConfig.restarts needs epochs that are all alike; found schedule=adaptive. Use "
+                f"{type(self).__name__}.restarts needs epochs that are all alike; found schedule=adaptive. Use "
                 "schedule=square_root, or leave `restarts=` out."
             )
         if self.output == "best_snapshot" and self.schedule == "constant" and self.refresh_batch is not None:
             raise SettingError(
-                "GcivrConfig.output=best_snapshot compares full objectives, which refresh_batch="
+                f"{type(self).__name__}.output=best_snapshot compares full objectives, which refresh_batch="
                 f"{self.refresh_batch} never measures. Use refresh_batch=null or another output."
             )
 

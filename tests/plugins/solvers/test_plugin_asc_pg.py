@@ -5,7 +5,6 @@ import pytest
 import torch
 from composite_samples import KINDS, composite_sample, half_spaces
 
-from drobench.errors import DrobenchError
 from drobench.objective.ambiguity_sets import KLBall
 from drobench.objective.composite import Composite
 from drobench.objective.composites.functions import FunctionComposite
@@ -14,8 +13,9 @@ from drobench.objective.oracles.composite import CompositeOracle
 from drobench.objective.regularizers import ElasticNet
 from drobench.reformulation.reformulation import ReformulationConfig
 from drobench.reformulation.routes import find_route
+from drobench.registry import NeedsNotMet, check_requirements
 from drobench.solver import SingleProcess
-from drobench_plugins.solvers.asc_pg import AscPg, AscPgConfig
+from drobench_plugins.solvers.asc_pg import AscPg, AscPgConfig, entry
 
 
 @pytest.mark.parametrize("decay", ["convex", "strongly_convex"])
@@ -72,9 +72,8 @@ def test_a_temperature_that_is_a_variable_is_refused_in_words(synthetic):
     data = synthetic(60, 3, 0)
     risk = RobustRisk(data.losses, KLBall(0.3), ElasticNet(l2=0.1))
     route = find_route(risk, (Composite,), ReformulationConfig(gamma=0.05))
-    start = route.lift(data.start)
-    with pytest.raises(DrobenchError, match="a composite whose temperature is itself a variable"):
-        AscPg(AscPgConfig(step_size=0.5)).init(start, CompositeOracle(route.form, 0, start), SingleProcess())
+    with pytest.raises(NeedsNotMet, match="'asc_pg' requires .* exponentials of a fixed temperature"):
+        check_requirements(entry(), route.form)
 
 
 def test_on_all_rows_it_solves_a_smoothed_constrained_problem(trace):
