@@ -72,7 +72,7 @@ def test_a_temperature_that_is_a_variable_is_refused_in_words(synthetic):
     data = synthetic(60, 3, 0)
     risk = RobustRisk(data.losses, KLBall(0.3), ElasticNet(l2=0.1))
     route = find_route(risk, (Composite,), ReformulationConfig(gamma=0.05))
-    with pytest.raises(NeedsNotMet, match="'asc_pg' requires .* exponentials of a fixed temperature"):
+    with pytest.raises(NeedsNotMet, match=r"'asc_pg' requires .* exponentials of a fixed temperature"):
         check_requirements(entry(), route.form)
 
 
