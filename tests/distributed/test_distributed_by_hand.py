@@ -182,7 +182,7 @@ def test_a_run_that_fails_before_it_starts_is_recorded_and_the_others_are_sent_h
 
     monkeypatch.chdir(tmp_path)
     (tmp_path / "resolved.yaml").write_text(resolved)
-    monkeypatch.setattr(one_run, "assemble", fail)
+    monkeypatch.setattr(cell, "assemble", fail)
     meeting = meet(FakeMeeting())
     record = one_run.be_rank(tmp_path / "resolved.yaml")
     assert (record.status, record.reason) == ("failed", "ArithmeticError: no problem today")
