@@ -43,6 +43,7 @@ def test_slices_have_the_exponents_of_the_whole():
     assert all(law.size is None for law in by_accuracy.values())
 
 
+@pytest.mark.convergence
 def test_intervals_cover_the_truth_as_often_as_they_say():
     """At least 95 %, within what 150 trials can tell; and not by being useless: the median half width is small."""
     hits, widths = np.zeros(2), []
