@@ -59,9 +59,9 @@ def run_cell(
         meeting: With the other ranks, where they were started by hand and this is rank 0; none: they are started here.
         datasets: Who has loaded the data of the run before this one; none: they are loaded for this run.
     """
+    prepared = prepare(config, catalogue, datasets, ranks_started=meeting is not None)
     store = ResultStore(Path(config.results))
     store.prepare()
-    prepared = prepare(config, catalogue, datasets, ranks_started=meeting is not None)
     if prepared.refusal is not None and not keep_refusals:
         raise prepared.refusal
     with store.lock(prepared.run_id):

@@ -34,7 +34,7 @@ def test_the_metrics_of_the_problem_are_shown_only_on_request(finished):
 def test_a_run_that_found_nothing_says_why_and_what_is_not_known(finished):
     record = dataclasses.replace(
         finished[1]["gcivr"], status=Status.FAILED, reason="[broken]", iterates=Iterates(), optimum=None,
-        optimum_reason="nobody looked",
+        optimum_reason="nobody looked", others={},
     )  # fmt: skip
     text = shown(record)
     assert "failed  [broken]" in text

@@ -2,7 +2,7 @@
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from drobench.data.dataset import DataError
@@ -30,7 +30,9 @@ def path(tmp_path_factory):
     end=st.sampled_from(["\n", "\r\n", "\n\n", "\n  \n"]),
 )
 def test_what_was_written_is_read(path, rows, separator, end):
-    text = end.join(separator.join(row) for row in rows)
+    lines = [separator.join(row) for row in rows]
+    assume(all(line.strip() for line in lines))  # blank lines are passed over
+    text = end.join(lines)
     assert read(path, text, separator).rows() == rows
 
 

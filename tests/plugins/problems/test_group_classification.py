@@ -85,7 +85,7 @@ def test_the_certified_optimum_is_that_of_a_conic_solver(groups, variant, groupe
 
 
 def test_many_rows_are_certified_by_the_method_of_multipliers(grouped, catalogue, tmp_path, monkeypatch):
-    monkeypatch.setattr(exact_convex, "_MOST_CONIC_SAMPLES", 0)
+    monkeypatch.setattr(exact_convex, "MOST_CONIC_SAMPLES", 0)
     for l1 in (0.0, 0.02):
         problem = pose(grouped, groups="attribute", l1=l1)
         value = certified(problem, catalogue, tmp_path / str(l1))
@@ -94,7 +94,7 @@ def test_many_rows_are_certified_by_the_method_of_multipliers(grouped, catalogue
 
 
 def test_more_than_two_classes_are_certified_too(catalogue, tmp_path, monkeypatch):
-    monkeypatch.setattr(exact_convex, "_MOST_CONIC_SAMPLES", 0)
+    monkeypatch.setattr(exact_convex, "MOST_CONIC_SAMPLES", 0)
     data = load_digits_dataset(DigitsConfig(split=[0.1, 0.1, 0.1]))
     problem = pose(data)
     assert problem.form.ambiguity.count == 10

@@ -96,4 +96,4 @@ def test_the_iterates_are_those_of_a_plain_loop(synthetic, trace, kind):
 def test_it_solves_a_smoothed_constrained_problem(trace):
     oracle, start, least = half_spaces()
     states = trace(Civr(CivrConfig()), oracle, start, 600)
-    assert states[-1].accepted.value - least < 1e-8
+    assert states[-1].safeguard.accepted.value - least < 1e-8

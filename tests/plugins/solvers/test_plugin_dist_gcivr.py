@@ -67,7 +67,7 @@ def test_the_outer_gradient_is_that_of_the_pooled_value(unlike):
     exact = problem.robust(point, GAMMA, 0.0)[1]
     solver = DistGcivr(DistGcivrConfig(shards=UNEQUAL))
     oracle = CompositeOracle(unlike.kl(GAMMA), 0, unlike.start)
-    rows = solver._draw(oracle, SingleProcess(), None, None)
+    rows = solver.draw(oracle, SingleProcess(), None, None)
     found = direction(refresh(oracle, SingleProcess(), torch.from_numpy(point), rows), oracle).numpy()
     np.testing.assert_allclose(found, exact, rtol=0, atol=1e-12)
 
