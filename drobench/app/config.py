@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, make_dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -71,10 +72,19 @@ def data_dir(name: str) -> Path:
 
 def schema(found: Registered[Any]) -> type:
     """Return the entry's config dataclass with its name added, as the config store wants it."""
-    config = found.entry.config
-    named = make_dataclass(config.__name__, [("name", str, field(default=found.entry.name))], bases=(config,))
-    named.__module__, named.__doc__ = config.__module__, config.__doc__
-    return named
+    return _named(found.entry.config, found.entry.name)
+
+
+@cache
+def _named(config: type, name: str) -> type:
+    made = make_dataclass(config.__name__, [("name", str, field(default=name))], bases=(config,))
+    made.__module__, made.__doc__ = config.__module__, config.__doc__
+    return made
+
+
+@cache
+def _node(named: type) -> DictConfig:
+    return cast(DictConfig, OmegaConf.structured(named))
 
 
 def register(catalogue: Catalogue) -> None:
@@ -92,7 +102,7 @@ def _groups(catalogue: Catalogue) -> dict[str, Mapping[str, Registered[Any]]]:
 
 def _structured(found: Registered[Any]) -> DictConfig:
     try:
-        return cast(DictConfig, OmegaConf.structured(schema(found)))
+        return _node(schema(found))
     except OmegaConfBaseException as error:
         raise ConfigError(
             f"{found.entry.config.__name__} of {found} cannot become a Hydra schema: {error}. Use fields of type bool, "

@@ -12,7 +12,8 @@ from typing import Any
 
 from torch import Tensor
 
-from drobench.app.config import RunConfig, compose, hydra_ready, register, resolve
+from drobench.app.composer import Composer
+from drobench.app.config import RunConfig, hydra_ready, register, resolve
 from drobench.objective.forms import FiniteSum
 from drobench.registry import (
     Catalogue,
@@ -125,11 +126,19 @@ def with_solver(catalogue: Catalogue, name: str, **changes: Any) -> Catalogue:
     return dataclasses.replace(catalogue, solvers={**catalogue.solvers, name: changed})
 
 
+_COMPOSERS: dict[int, Composer] = {}
+
+
+def _composer(catalogue: Catalogue) -> Composer:
+    # A composer holds its catalogue, so that no other one gets its number.
+    return _COMPOSERS.setdefault(id(catalogue), Composer(catalogue))
+
+
 def configured(catalogue: Catalogue, results: Path, *words: str, base: tuple[str, ...] = SMALL) -> RunConfig:
-    """Return the configuration of a small run."""
+    """Return the configuration of a small run; choices of plugins that were composed before are remembered."""
     register(catalogue)
     with hydra_ready():
-        config = resolve(compose([*base, *words], catalogue))
+        config = resolve(_composer(catalogue).compose([*base, *words]))
     config.results = str(results)
     return config
 
