@@ -35,6 +35,7 @@ def test_the_certified_value_is_the_one_the_instance_was_built_from(configure, c
     assert found.optimum.certificate["lower_bound"] <= problem.optimal_value + 1e-12 <= found.optimum.value + 2e-12
 
 
+@pytest.mark.convergence
 def test_a_run_has_a_gap_and_only_where_it_is_feasible(results):
     record = run(*QUADRATIC, solver="gcivr", results=str(results))
     last = record.iterates.last

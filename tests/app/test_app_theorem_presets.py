@@ -68,6 +68,7 @@ def test_the_width_of_the_constrained_theorem_is_that_of_its_stages(preset, form
     assert composite.alpha > 1.0 + config.problem.radius
 
 
+@pytest.mark.convergence
 def test_the_weight_is_above_what_the_theorem_asks_for_and_the_step_is_that_of_the_curvature(preset, form, catalogue):
     config = preset("constrained")
     dataset = catalogue.dataset("synthetic").entry.factory(config.dataset)

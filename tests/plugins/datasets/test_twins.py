@@ -251,6 +251,7 @@ def test_ranks_are_inside_the_unit_interval_and_quantiles_reach_the_ends():
 # Against the real data
 
 
+@pytest.mark.convergence
 def test_the_twins_have_the_names_and_the_difficulty_of_the_real_data():
     real_data = pytest.importorskip("benchmarks.real_data", reason="benchmarks/ is not part of an installed package")
     data = real_data.find_real_data(REAL)

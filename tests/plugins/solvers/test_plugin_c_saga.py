@@ -79,6 +79,7 @@ def test_a_step_from_the_same_state_can_be_repeated(synthetic, trace):
     assert torch.equal(before.table.terms, kept)
 
 
+@pytest.mark.convergence
 def test_it_converges_faster_than_anything_without_a_table(synthetic):
     data, mu = synthetic(1024, 10, 0), 1e-2
     data = data._replace(rows=data.rows * 10.0 ** (torch.arange(10, dtype=torch.float64) / 9) / 2)  # well conditioned
@@ -92,6 +93,7 @@ def test_it_converges_faster_than_anything_without_a_table(synthetic):
         assert problem.robust(state.point.numpy(), 1.0, mu)[0] - least < goal * (most - least)
 
 
+@pytest.mark.convergence
 @pytest.mark.parametrize("scale", [0.2, 1.0, 8.0])
 def test_a_step_size_that_is_too_large_is_halved_until_it_is_not(synthetic, scale):
     data, mu = synthetic(300, 5, 0), 1e-2

@@ -134,6 +134,7 @@ def test_a_rejected_epoch_leaves_the_mean_and_the_reservoir(data, trace):
     assert dropped > 0
 
 
+@pytest.mark.convergence
 def test_an_objective_that_is_not_finite_is_rejected(trace):
     # Gradient steps on x^4 with a large step size grow doubly exponentially until they overflow.
     composite = FunctionComposite(

@@ -117,6 +117,7 @@ def test_the_batch_estimator_has_the_mean_of_its_own_batches(four):
     assert np.abs(np.mean(found, axis=0) - batch_gradient(problem, point.numpy(), range(4), 0.3)).max() > 0.05
 
 
+@pytest.mark.convergence
 def test_it_ends_at_the_minimiser_of_the_expected_batch_objective(twenty, trace):
     gamma, mu, problem = 0.1, 0.1, twenty.numpy()
     pairs = np.array(list(itertools.combinations(range(20), 2)))
@@ -134,6 +135,7 @@ def test_it_ends_at_the_minimiser_of_the_expected_batch_objective(twenty, trace)
     assert np.linalg.norm(reached - biased) < 0.1
 
 
+@pytest.mark.convergence
 @pytest.mark.parametrize("estimator", ["batch", "multilevel"])
 def test_it_comes_near_the_optimum_of_a_constrained_problem(trace, estimator):
     oracle, start, least = half_spaces()
