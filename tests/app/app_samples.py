@@ -1,6 +1,7 @@
 """Guests for the tests of this folder: solvers that do one thing, and a plugin package written to a folder."""
 
 import dataclasses
+import json
 import sys
 import textwrap
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import polars
 from torch import Tensor
 
 from drobench.app.composer import Composer
@@ -25,6 +27,8 @@ from drobench.registry import (
     build_catalogue,
     hookimpl,
 )
+from drobench.results.record import Component, DatasetComponent, Iterate, Iterates, Record, Status, content_id
+from drobench.results.store import ResultStore
 from drobench.solver import Solver
 
 SMALL = (
@@ -37,6 +41,8 @@ SMALL = (
     "budget.steps=5",
 )
 """An instance on which everything takes milliseconds."""
+# The beginning of a sweep file of small cells.
+HEAD = "overrides: [" + ", ".join(f'"{word}"' for word in SMALL) + "]\n"
 
 OWN = Source(
     plugin="drobench_plugins",
@@ -141,6 +147,37 @@ def configured(catalogue: Catalogue, results: Path, *words: str, base: tuple[str
         config = resolve(_composer(catalogue).compose([*base, *words]))
     config.results = str(results)
     return config
+
+
+def altered(folder: Path, run_id: str, change: Callable[[dict[str, Any]], None]) -> None:
+    """Write another number, or another text, into a stored record."""
+    file = folder / run_id / "record.json"
+    content = json.loads(file.read_text())
+    change(content)
+    file.write_text(json.dumps(content))
+
+
+def stored_runs(root: Path, solvers: tuple[str, ...] = ("alpha", "beta"), seeds: int = 2) -> ResultStore:
+    """Store runs that were never computed."""
+    store = ResultStore(root)
+    curve = polars.DataFrame({"step": [0, 10], "passes": [0.0, 1.0], "oracle_calls": [0, 9], "objective": [2.0, 1.0]})
+    for solver in solvers:
+        for seed in range(seeds):
+            record = Record(
+                run_id=content_id({"of": [solver, seed]}),
+                status=Status.BUDGET_SPENT,
+                seed=seed,
+                started_at="2026-05-01T12:00:00+00:00",
+                solver=Component(name=solver, config={}),
+                problem=Component(name="robust", config={}),
+                dataset=DatasetComponent(name="tiny", config={}, sha256="a" * 64),
+                model={"name": "linear"},
+                budget={"passes": 1},
+                trainer={},
+                iterates=Iterates(last=Iterate(objective=1.0, feasible=True)),
+            )
+            store.write(record, curve, {}, "seed: 0\n")
+    return store
 
 
 def records_in(results: Path) -> list[Path]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from app_samples import MISBEHAVING, SMALL, configured, forget_module, write_package
+from app_samples import HEAD, MISBEHAVING, SMALL, configured, forget_module, write_package
 from hydra.core.config_store import ConfigStore
 
 from drobench.app.config import PLUGIN_GROUPS, RunConfig
@@ -123,3 +123,41 @@ def finished(_finished_once: tuple[Path, dict[str, Record]], results: Path) -> t
     folder, runs = _finished_once
     shutil.copytree(folder, results)
     return results, runs
+
+
+@pytest.fixture
+def sweep_file(tmp_path: Path) -> Callable[..., Path]:
+    """Write a sweep of small cells; gives the path."""
+
+    def write(text: str, head: str = HEAD) -> Path:
+        file = tmp_path / "tiny.yaml"
+        file.write_text(head + text)
+        return file
+
+    return write
+
+
+@pytest.fixture
+def planned(sweep_file, catalogue, results):
+    """Plan a sweep of small cells."""
+    from drobench.app.config import register
+    from drobench.app.sweep_file import load_sweep
+    from drobench.app.sweep_plan import plan
+
+    register(catalogue)
+
+    def make(text, *extra, using=catalogue, head=HEAD):
+        register(using)
+        return plan(load_sweep(sweep_file(text, head)), list(extra), using, results)
+
+    return make
+
+
+@pytest.fixture
+def bundle(finished, command, tmp_path):
+    """Pack the finished runs."""
+    folder, _ = finished
+    outcome = command("pack", folder, "-o", tmp_path / "bundle.zip")
+    assert outcome.code == 0, outcome.err
+    assert "3 runs" in outcome.out
+    return tmp_path / "bundle.zip"

@@ -6,20 +6,6 @@ from app_samples import SMALL
 from drobench.app.sweep_file import find_sweep, load_sweep
 from drobench.errors import DrobenchError
 
-HEAD = "overrides: [" + ", ".join(f'"{word}"' for word in SMALL) + "]\n"
-
-
-@pytest.fixture
-def sweep_file(tmp_path):
-    """Write a sweep of small cells; gives the path."""
-
-    def write(text, head=HEAD):
-        file = tmp_path / "tiny.yaml"
-        file.write_text(head + text)
-        return file
-
-    return write
-
 
 @pytest.mark.parametrize(
     ("text", "mentioned"),

@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 
 import pytest
-from app_samples import SMALL, catalogue_with, guest
+from app_samples import catalogue_with, guest
 
 from drobench.app.cell import fail_cell, run_cell
 from drobench.app.prepare import prepare
@@ -13,34 +13,6 @@ from drobench.app.sweep_plan import estimate_seconds, plan
 from drobench.errors import DrobenchError
 from drobench.registry import ProblemEntry
 from drobench.results.record import Status
-
-HEAD = "overrides: [" + ", ".join(f'"{word}"' for word in SMALL) + "]\n"
-
-
-@pytest.fixture
-def sweep_file(tmp_path):
-    """Write a sweep of small cells; gives the path."""
-
-    def write(text, head=HEAD):
-        file = tmp_path / "tiny.yaml"
-        file.write_text(head + text)
-        return file
-
-    return write
-
-
-@pytest.fixture
-def planned(sweep_file, catalogue, results):
-    """Plan a sweep of small cells."""
-    from drobench.app.config import register
-
-    register(catalogue)
-
-    def make(text, *extra, using=catalogue, head=HEAD):
-        register(using)
-        return plan(load_sweep(sweep_file(text, head)), list(extra), using, results)
-
-    return make
 
 
 def test_groups_are_chosen_before_their_settings(planned):

@@ -20,9 +20,6 @@ from drobench.results.store import ResultStore
 
 pytestmark = pytest.mark.process
 
-HEAD = "overrides: [" + ", ".join(f'"{word}"' for word in SMALL) + "]\n"
-
-
 # In the foreground, whatever the tests themselves were started in: a background process ignores Ctrl-C.
 FOREGROUND = """
 import signal
@@ -30,18 +27,6 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 from drobench.app.cli import main
 main()
 """
-
-
-@pytest.fixture
-def write_sweep(tmp_path):
-    """Write a sweep of small cells; gives the path."""
-
-    def write(text):
-        file = tmp_path / "tiny.yaml"
-        file.write_text(HEAD + text)
-        return file
-
-    return write
 
 
 def statuses(results):
@@ -82,10 +67,10 @@ def test_two_jobs_run_at_the_same_time(misbehaving, tmp_path, results, monkeypat
     assert sorted(done) == ["gate", "other"]
 
 
-def test_bad_solvers_fail_alone_each_with_its_reason(command, write_sweep, misbehaving, results, monkeypatch):
+def test_bad_solvers_fail_alone_each_with_its_reason(command, sweep_file, misbehaving, results, monkeypatch):
     # What ignores a polite request is killed after a grace period, which need not be long here.
     monkeypatch.setattr(sweep_pool, "_GRACE_SECONDS", 1.0)
-    file = write_sweep(
+    file = sweep_file(
         "parts:\n"
         "  - {overrides: [timeout=4], grid: {solver: [sleeping, spinning]}}\n"
         "  - {grid: {solver: [exiting, raising, sound]}}\n"
@@ -120,12 +105,12 @@ def test_a_dataset_that_cannot_be_had_fails_its_own_cells_only(command, misbehav
     assert "Fetch them first" in records["unavailable"].reason
 
 
-def test_a_cell_that_another_process_computes_does_not_stop_the_others(command, write_sweep, catalogue, results):
+def test_a_cell_that_another_process_computes_does_not_stop_the_others(command, sweep_file, catalogue, results):
     from drobench.app.loading import load_dataset
 
     config = configured(catalogue, results, "solver=scgd", "seed=0")
     run_id = identify(config, catalogue, load_dataset(config, catalogue).sha256)
-    file = write_sweep("grid: {solver: [scgd], seed: [0, 1]}")
+    file = sweep_file("grid: {solver: [scgd], seed: [0, 1]}")
     with ResultStore(results).lock(run_id):
         ended = command("sweep", file, "--results", results)
     assert statuses(results)["scgd", 1][0] == "budget_spent"
@@ -135,12 +120,12 @@ def test_a_cell_that_another_process_computes_does_not_stop_the_others(command, 
     assert (afterwards.code, len(records_in(results))) == (0, 2)
 
 
-def test_a_trainer_that_this_machine_lacks_is_named_in_the_reason(command, write_sweep, results):
+def test_a_trainer_that_this_machine_lacks_is_named_in_the_reason(command, sweep_file, results):
     import torch
 
     if torch.cuda.is_available():
         pytest.skip("this machine has a GPU")
-    ended = command("sweep", write_sweep("grid: {trainer: [gpu], seed: [0]}"), "--results", results)
+    ended = command("sweep", sweep_file("grid: {trainer: [gpu], seed: [0]}"), "--results", results)
     assert ended.code == 1
     assert "CUDA GPU" in statuses(results)["gcivr", 0][1]
 
@@ -164,10 +149,10 @@ def alive(process):
 
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks at processes in /proc")
-def test_ctrl_c_keeps_what_is_done_and_leaves_no_process(command, write_sweep, misbehaving, results, tmp_path):
+def test_ctrl_c_keeps_what_is_done_and_leaves_no_process(command, sweep_file, misbehaving, results, tmp_path):
     gate = tmp_path / "gate"
     gate.touch()
-    file = write_sweep(f"grid: {{solver: [sound, waiting], solver.gate: ['{gate}']}}")
+    file = sweep_file(f"grid: {{solver: [sound, waiting], solver.gate: ['{gate}']}}")
     path = os.pathsep.join(filter(None, (str(misbehaving), os.environ.get("PYTHONPATH"))))
     environment = os.environ | {"PYTHONPATH": path, "COLUMNS": "200"}
     note = gate.with_suffix(".pid")

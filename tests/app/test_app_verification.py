@@ -4,23 +4,7 @@ import json
 import shutil
 
 import pytest
-
-
-@pytest.fixture
-def bundle(finished, command, tmp_path):
-    folder, _ = finished
-    outcome = command("pack", folder, "-o", tmp_path / "bundle.zip")
-    assert outcome.code == 0, outcome.err
-    assert "3 runs" in outcome.out
-    return tmp_path / "bundle.zip"
-
-
-def altered(folder, run_id, change):
-    """Write another number, or another text, into a stored record."""
-    file = folder / run_id / "record.json"
-    content = json.loads(file.read_text())
-    change(content)
-    file.write_text(json.dumps(content))
+from app_samples import altered
 
 
 class TestVerify:

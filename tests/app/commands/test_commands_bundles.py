@@ -1,27 +1,8 @@
 """`drobench pack`, `verify` and `merge`: results that travel."""
 
-import json
-
-import pytest
+from app_samples import altered
 
 from drobench.results.store import ResultStore
-
-
-@pytest.fixture
-def bundle(finished, command, tmp_path):
-    folder, _ = finished
-    outcome = command("pack", folder, "-o", tmp_path / "bundle.zip")
-    assert outcome.code == 0, outcome.err
-    assert "3 runs" in outcome.out
-    return tmp_path / "bundle.zip"
-
-
-def altered(folder, run_id, change):
-    """Write another number, or another text, into a stored record."""
-    file = folder / run_id / "record.json"
-    content = json.loads(file.read_text())
-    change(content)
-    file.write_text(json.dumps(content))
 
 
 class TestMerge:

@@ -3,42 +3,9 @@
 import json
 
 import pytest
+from app_samples import stored_runs
 
 from drobench.app.cli import main
-from drobench.results.record import (
-    Component,
-    DatasetComponent,
-    Iterate,
-    Iterates,
-    Record,
-    Status,
-    content_id,
-)
-from drobench.results.store import ResultStore
-
-polars = pytest.importorskip("polars")
-
-
-def stored(root, solvers=("alpha", "beta"), seeds=2):
-    store = ResultStore(root)
-    curve = polars.DataFrame({"step": [0, 10], "passes": [0.0, 1.0], "oracle_calls": [0, 9], "objective": [2.0, 1.0]})
-    for solver in solvers:
-        for seed in range(seeds):
-            record = Record(
-                run_id=content_id({"of": [solver, seed]}),
-                status=Status.BUDGET_SPENT,
-                seed=seed,
-                started_at="2026-05-01T12:00:00+00:00",
-                solver=Component(name=solver, config={}),
-                problem=Component(name="robust", config={}),
-                dataset=DatasetComponent(name="tiny", config={}, sha256="a" * 64),
-                model={"name": "linear"},
-                budget={"passes": 1},
-                trainer={},
-                iterates=Iterates(last=Iterate(objective=1.0, feasible=True)),
-            )
-            store.write(record, curve, {}, "seed: 0\n")
-    return store
 
 
 def run(*words):
@@ -134,7 +101,7 @@ def test_a_record_of_a_newer_version_is_reported_and_left_alone(command, finishe
 
 
 def test_report_writes_one_page_and_says_where(tmp_path, capsys):
-    stored(tmp_path / "results")
+    stored_runs(tmp_path / "results")
     file = tmp_path / "new" / "page.html"
     assert run("report", "--results", str(tmp_path / "results"), "--output", str(file)) == 0
     assert "page.html: 4 runs" in capsys.readouterr().out
@@ -143,7 +110,7 @@ def test_report_writes_one_page_and_says_where(tmp_path, capsys):
 
 
 def test_report_shows_only_the_chosen_runs(tmp_path, capsys):
-    stored(tmp_path / "results")
+    stored_runs(tmp_path / "results")
     file = tmp_path / "page.html"
     words = ("report", "--results", str(tmp_path / "results"), "--output", str(file))
     assert run(*words, "--solver", "al*") == 0
@@ -166,7 +133,7 @@ def test_nothing_to_report_is_said_with_the_code_of_the_leaderboard(tmp_path, ca
 
 
 def test_plot_lists_what_it_wrote(tmp_path, capsys):
-    stored(tmp_path / "results")
+    stored_runs(tmp_path / "results")
     words = ("plot", "--results", str(tmp_path / "results"), "--output", str(tmp_path / "figures"), "--format", "svg")
     assert run(*words) == 0
     listed = [line for line in capsys.readouterr().out.splitlines() if line]

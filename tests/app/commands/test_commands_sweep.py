@@ -3,55 +3,13 @@
 import json
 
 import pytest
-from app_samples import SMALL, configured, records_in
+from app_samples import configured, records_in
 
 from drobench.app.cell import fail_cell, run_cell
 from drobench.app.commands.sweep import _counted
 from drobench.app.prepare import prepare
-from drobench.app.sweep_file import load_sweep
-from drobench.app.sweep_plan import plan
 from drobench.results.record import Status
 from drobench.results.store import ResultStore
-
-HEAD = "overrides: [" + ", ".join(f'"{word}"' for word in SMALL) + "]\n"
-
-
-@pytest.fixture
-def sweep_file(tmp_path):
-    """Write a sweep of small cells; gives the path."""
-
-    def write(text, head=HEAD):
-        file = tmp_path / "tiny.yaml"
-        file.write_text(head + text)
-        return file
-
-    return write
-
-
-@pytest.fixture
-def planned(sweep_file, catalogue, results):
-    """Plan a sweep of small cells."""
-    from drobench.app.config import register
-
-    register(catalogue)
-
-    def make(text, *extra, using=catalogue, head=HEAD):
-        register(using)
-        return plan(load_sweep(sweep_file(text, head)), list(extra), using, results)
-
-    return make
-
-
-@pytest.fixture
-def write_sweep(tmp_path):
-    """Write a sweep of small cells; gives the path."""
-
-    def write(text):
-        file = tmp_path / "tiny.yaml"
-        file.write_text(HEAD + text)
-        return file
-
-    return write
 
 
 def test_a_summary_counts_each_status(planned, catalogue):
@@ -119,8 +77,8 @@ def test_a_record_of_a_newer_version_is_not_overwritten_by_a_sweep(command, swee
 
 
 @pytest.mark.process
-def test_a_sweep_computes_its_cells_once(command, write_sweep, results):
-    file = write_sweep("title: A [tiny] sweep\ngrid: {solver: [gcivr, scgd]}")
+def test_a_sweep_computes_its_cells_once(command, sweep_file, results):
+    file = sweep_file("title: A [tiny] sweep\ngrid: {solver: [gcivr, scgd]}")
     first = command("sweep", file, "--results", results)
     assert first.code == 0, first
     assert "A [tiny] sweep" in first.out
@@ -139,19 +97,19 @@ def test_a_sweep_computes_its_cells_once(command, write_sweep, results):
 
 
 @pytest.mark.process
-def test_a_sweep_finds_what_a_single_run_computed(command, write_sweep, catalogue, results):
+def test_a_sweep_finds_what_a_single_run_computed(command, sweep_file, catalogue, results):
     from drobench.app.cell import run_cell
 
     run_cell(configured(catalogue, results, "solver=scgd"), catalogue)
-    ended = command("sweep", write_sweep("grid: {solver: [gcivr, scgd]}"), "--results", results)
+    ended = command("sweep", sweep_file("grid: {solver: [gcivr, scgd]}"), "--results", results)
     assert ended.code == 0
     assert "2 cells, 1 finished before, 1 to do" in ended.out
     assert "Computed: 1 budget_spent." in ended.out
 
 
 @pytest.mark.process
-def test_two_jobs_at_a_time_compute_the_same(command, write_sweep, tmp_path):
-    file = write_sweep("grid: {solver: [scgd, unconstrained]}")
+def test_two_jobs_at_a_time_compute_the_same(command, sweep_file, tmp_path):
+    file = sweep_file("grid: {solver: [scgd, unconstrained]}")
     objectives = []
     for jobs in (1, 2):
         results = tmp_path / f"jobs{jobs}"
