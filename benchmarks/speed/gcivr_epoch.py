@@ -65,13 +65,13 @@ def _epoch(solver: Gcivr, begin: GcivrState, oracle: CompositeOracle) -> Callabl
     """Return the work of one epoch from `begin`, the same draws every time."""
     communicator = SingleProcess()
     drawn = oracle.state_dict()
-    calls = oracle.samples + 2 * begin.batch * (begin.epoch_length - 1)
+    calls = oracle.samples + 2 * begin.sizes.batch * (begin.sizes.length - 1)
 
     def run() -> None:
         oracle.load_state_dict(drawn)
         before = oracle.counters.sample_calls
         state = begin
-        for _ in range(begin.epoch_length):
+        for _ in range(begin.sizes.length):
             state = solver.step(state, oracle, communicator)
         # An epoch that ended early, or was undone, would be another amount of work.
         assert oracle.counters.sample_calls - before == calls

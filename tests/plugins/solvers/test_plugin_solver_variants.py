@@ -69,5 +69,5 @@ def test_the_large_step_is_one_that_is_rejected():
     ends = [
         last(states(entry.factory(config), trial.oracle(5), trial.start, 40)) for trial in find_trials(entry, config)
     ]
-    assert any(state.step_size < REJECTED["step_size"] for state in ends)
-    assert any(state.accepted is not None for state in ends)
+    assert any(state.safeguard.step_size < REJECTED["step_size"] for state in ends)
+    assert any(state.safeguard.accepted is not None for state in ends)
