@@ -22,7 +22,7 @@ from hydra.errors import HydraException, MissingConfigException
 from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from drobench.errors import DrobenchError, require_non_negative, require_positive
+from drobench.errors import DrobenchError, require_non_negative, require_one_of, require_positive
 from drobench.objective.predictor import ModelConfig
 from drobench.reformulation.reformulation import ReformulationConfig
 from drobench.registry import Catalogue, Registered
@@ -57,11 +57,15 @@ class RunConfig:
     seed: int = 0
     timeout: float | None = None
     """Seconds after which the whole run is given up; null: never."""
+    trust: str = "same"
+    """What a stored run must have in common with the code here to be taken instead of being computed: `same`, the code
+    itself; `patch`, the versions of its packages up to the last number; `any`, nothing."""
     results: str = "results"
 
     def __post_init__(self) -> None:
         require_non_negative(self, "seed")
         require_positive(self, "timeout")
+        require_one_of(self, "trust", ("same", "patch", "any"))
 
 
 def data_dir(name: str) -> Path:

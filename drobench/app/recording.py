@@ -51,6 +51,9 @@ def record_of(prepared: Prepared, status: Status, reason: str | None, **found: A
         reformulation=values["reformulation"],
         environment=environment(config.trainer.threads, config.trainer.processes),
         memory=Memory(peak_bytes=peak_memory()),
+        asked=prepared.asked,
+        code=prepared.code.distributions,
+        code_parts=prepared.code.parts,
         **found,
     )
 

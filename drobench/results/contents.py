@@ -10,9 +10,10 @@ import polars
 import safetensors
 import safetensors.numpy
 
-from drobench.files import sync
+from drobench.files import file_sha256, sync
 from drobench.results.fields import DamagedRecord, describe
 from drobench.results.record import Record
+from drobench.results.sealing import check_seal, check_sealed, sealed
 
 RECORD = "record.json"
 CURVE = "curve.parquet"
@@ -35,22 +36,26 @@ Content = TypeVar("Content")
 def write_contents(
     folder: Path, record: Record, curve: polars.DataFrame, solution: Mapping[str, Array], config_yaml: str
 ) -> None:
-    """Write the four files and wait until they are on the disk."""
-    (folder / RECORD).write_text(record.to_json(), encoding="utf-8")
+    """Write the four files, the record with the checksums of all, and wait until they are on the disk."""
     curve.write_parquet(folder / CURVE)
     # The format stores plain memory: an array that is a view with gaps has to be laid out first.
     arrays = {name: numpy.asarray(array, order="C") for name, array in solution.items()}
     safetensors.numpy.save_file(arrays, folder / SOLUTION)
     (folder / CONFIG).write_text(config_yaml, encoding="utf-8")
+    checksums = {name: file_sha256(folder / name) for name in (CURVE, SOLUTION, CONFIG)}
+    (folder / RECORD).write_text(sealed(record, checksums), encoding="utf-8")
     for name in (RECORD, CURVE, SOLUTION, CONFIG):
         sync(folder / name)
     sync(folder)
 
 
 def read_record(folder: Path, run_id: str) -> Record:
-    """Read `record.json`, which must belong to the run its folder is named after."""
+    """Read `record.json`, which must belong to the run its folder is named after, and be as it was written."""
     file = folder / RECORD
-    record = Record.from_json(_read(file, "UTF-8 text", _read_text), file)
+    text = _read(file, "UTF-8 text", _read_text)
+    check_seal(text, file)
+    record = Record.from_json(text, file)
+    check_sealed(record, text, file)
     if record.run_id != run_id:
         raise DamagedRecord(file, "run_id", f"the name of its folder, {run_id}", describe(record.run_id))
     return record
@@ -80,10 +85,27 @@ def check_contents(folder: Path, run_id: str) -> Record:
         OSError: If the system refuses to read, which says nothing about the files.
     """
     record = read_record(folder, run_id)
+    # Of the two large files only the curve: it is what comparisons read. A solution is checked when it is read.
+    for name in (CURVE, CONFIG):
+        check_file(folder, name, record)
     _read(folder / CURVE, "a complete Parquet file", _check_ends)
     _read(folder / SOLUTION, "a complete safetensors file", _open_solution)
     read_config(folder)
     return record
+
+
+def check_file(folder: Path, name: str, record: Record) -> None:
+    """Raise unless a file is what the record says was written; older records say nothing.
+
+    Raises:
+        DamagedRecord: It was changed.
+    """
+    expected = record.files.get(name)
+    if expected is None:
+        return
+    found = _read(folder / name, "a file", file_sha256)
+    if found != expected:
+        raise DamagedRecord(folder / name, None, f"what was written, with the sha256 {expected}", f"one with {found}")
 
 
 def _read(file: Path, expected: str, reader: Callable[[Path], Content]) -> Content:

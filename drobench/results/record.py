@@ -104,6 +104,11 @@ class Record(Part):
         started_at: ISO 8601; without an offset it is read as UTC.
         reformulation: Options of the way from the problem to the solver's form. Missing in a file means none.
         optimum_reason: Why there is no certified optimum, or `None`; also missing in files of runs that ended early.
+        asked: What the id is made of; `None` in records of versions whose id was made of the whole configuration.
+        code: Checksum of the code that made it, by distribution; empty in records of versions that did not say.
+        code_parts: The same by part: `framework`, `dataset`, `problem`, `solver`.
+        files: Checksums of the other files of the run, by name.
+        checksum: Of the record's own file; see `drobench.results.sealing`.
     """
 
     schema: int = SCHEMA
@@ -127,6 +132,11 @@ class Record(Part):
     seconds: Seconds = field(default_factory=Seconds)
     memory: Memory = field(default_factory=Memory)
     environment: Environment = field(default_factory=Environment)
+    asked: dict[str, Any] | None = field(default=None, metadata=OPTIONAL)
+    code: dict[str, Any] = field(default_factory=dict, metadata=OPTIONAL)
+    code_parts: dict[str, Any] = field(default_factory=dict, metadata=OPTIONAL)
+    files: dict[str, Any] = field(default_factory=dict, metadata=OPTIONAL)
+    checksum: str | None = field(default=None, metadata=OPTIONAL)
 
     @property
     def short_id(self) -> str:

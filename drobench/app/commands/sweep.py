@@ -1,6 +1,7 @@
 """`drobench sweep`: plan, progress, leaderboard, report, what next."""
 
 import argparse
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from drobench.app.commands.parsing import AddCommand, add_results, results_of
@@ -87,6 +88,8 @@ def _run_sweep(options: argparse.Namespace, results: "Path", console: "Console")
 
 
 def _show_plan(console: "Console", planned: "Plan", store: "ResultStore") -> None:
+    from rich.markup import escape
+
     from drobench.app.sweep_plan import estimate_seconds
 
     known, unknown = estimate_seconds(planned.remaining, store.records().records)
@@ -95,11 +98,19 @@ def _show_plan(console: "Console", planned: "Plan", store: "ResultStore") -> Non
         f"{len(planned.finished)} finished before",
         f"{len(planned.remaining)} to do",
     ]
+    if planned.stale:
+        parts[-1] += f" ({len(planned.stale)} of them stale)"
     if known:
         parts.append(f"about {known:.0f} s for the known ones")
     if unknown:
         parts.append(f"{unknown} without a comparable run to estimate from")
     console.print(", ".join(parts))
+    for why, count in Counter(planned.stale.values()).most_common():
+        console.print(
+            f"[yellow]stale:[/yellow] {count} cells, since {escape(why)}. They are computed again; what is there is "
+            "kept in .older; [bold]trust=patch[/bold] takes results of versions that differ in their last number only.",
+            soft_wrap=True,
+        )
 
 
 def _execute(console: "Console", planned: "Plan", catalogue: "Catalogue", jobs: int) -> "list[Record]":
