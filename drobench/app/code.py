@@ -74,14 +74,24 @@ def framework_files() -> Files:
 
 def plugin_files(plugin: Registered[Any]) -> Files:
     """Return the files of a plugin's package that shape a result."""
-    factory = plugin.entry.factory
+    factory, config = plugin.entry.factory, plugin.entry.config
+    key = id(factory), id(config)
+    if key not in _FOUND:
+        _FOUND[key] = (factory, config, _files_of(factory, config))
+    return _FOUND[key][2]
+
+
+# By what was imported, which is kept here so that nothing else gets its number: edits that come after are not run.
+_FOUND: dict[tuple[int, int], tuple[Any, type, Files]] = {}
+
+
+def _files_of(factory: Any, config: type) -> Files:
     while isinstance(factory, functools.partial):
         factory = factory.func
-    homes = {getattr(factory, "__module__", None) or type(factory).__module__, plugin.entry.config.__module__}
+    homes = {getattr(factory, "__module__", None) or type(factory).__module__, config.__module__}
     return {name: sha256 for module in sorted(homes) for name, sha256 in _reached_from(module).items()}
 
 
-@functools.cache
 def _reached_from(module: str) -> Files:
     """Return the files of a module and of everything in its package that it imports."""
     package = module.partition(".")[0]
@@ -145,7 +155,6 @@ def _file_of(module: str) -> Path | None:
     return Path(found.origin) if found is not None and found.has_location and found.origin else None
 
 
-@functools.cache
 def _whole_package(package: str) -> Files:
     found = importlib.util.find_spec(package)
     assert found is not None  # one of its modules was read a moment ago

@@ -26,6 +26,7 @@ from drobench.app.optimum import RELATIVE_TOLERANCE, find_optimum
 from drobench.app.repetition import differences, refuse_more_than_there_is, why_not_repeatable
 from drobench.app.stored_config import ScoredPart, scored_part, stored_values
 from drobench.data.dataset import Dataset
+from drobench.objective.forms import Constrained
 from drobench.problem.problem import Problem
 from drobench.registry import Catalogue
 from drobench.results.record import FAILURES, ITERATES, Record, Status
@@ -94,6 +95,7 @@ class Verifier:
         dtype = DTYPES[part.dtype]
         problem = exact if dtype is torch.float64 else build(part.problem, dataset.to("cpu", dtype), part.model)
         evaluator = Evaluator(problem, None if record.optimum is None else record.optimum.value)
+        yield from self._start(record, problem, evaluator, part.dtype)
         points = self.store.solution(record.run_id)
         for name in ITERATES:
             recorded = getattr(record.iterates, name)
@@ -108,6 +110,18 @@ class Verifier:
                 if field not in scores:
                     yield Mismatch(f"{name}.{field}", value, "no metric of this problem")
                 yield from compared(f"{name}.{field}", value, scores.get(field, value), _TOLERANCES[part.dtype])
+
+    def _start(self, record: Record, problem: Problem, evaluator: Evaluator, dtype: str) -> Iterator[Mismatch]:
+        """Relative gaps are relative to the start, which is known without the method.
+
+        Under constraints it may have been projected on the way to the solver.
+        """
+        curve = self.store.curve(record.run_id)
+        if isinstance(problem.form, Constrained) or not curve.height:
+            return
+        start = problem.start(torch.Generator().manual_seed(record.seed)).to("cpu", DTYPES[dtype])
+        value = evaluator.score(start, 0).objective
+        yield from compared("curve: objective at the start", curve["objective"][0], value, _TOLERANCES[dtype])
 
     def _optimum(self, record: Record, part: ScoredPart, dataset: Dataset, exact: Problem) -> Iterator[Mismatch]:
         if record.optimum is None:

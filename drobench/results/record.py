@@ -135,8 +135,9 @@ class Record(Part):
     asked: dict[str, Any] | None = field(default=None, metadata=OPTIONAL)
     code: dict[str, Any] = field(default_factory=dict, metadata=OPTIONAL)
     code_parts: dict[str, Any] = field(default_factory=dict, metadata=OPTIONAL)
-    files: dict[str, Any] = field(default_factory=dict, metadata=OPTIONAL)
-    checksum: str | None = field(default=None, metadata=OPTIONAL)
+    # Of the files it is stored in: the same record elsewhere is the same record.
+    files: dict[str, Any] = field(default_factory=dict, metadata=OPTIONAL, compare=False)
+    checksum: str | None = field(default=None, metadata=OPTIONAL, compare=False)
 
     @property
     def short_id(self) -> str:

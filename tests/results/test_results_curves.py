@@ -1,7 +1,7 @@
 """Curves read together, and what becomes of one that cannot be read."""
 
 import pytest
-from result_samples import CONFIG, SOLUTION, make_curve, make_record
+from result_samples import CONFIG, SOLUTION, make_curve, make_record, unsealed
 
 from drobench.errors import DrobenchError
 from drobench.results.curves import RUN, ManyCurves, StoredCurves, one_by_one, read_many
@@ -35,8 +35,9 @@ def test_read_together_they_are_what_they_are_one_by_one(store):
 
 
 def test_a_damaged_curve_is_set_aside_and_the_others_stay(store):
-    """Damage between sound marks is seen only when the curve is read."""
+    """Damage between sound marks is seen only when the curve is read, in a run of a version that did not seal."""
     first, *others = run_ids(store)
+    unsealed(store.root / first)
     file = store.root / first / "curve.parquet"
     content = bytearray(file.read_bytes())
     content[4:-8] = bytes(len(content) - 12)

@@ -8,6 +8,7 @@ from typing import Any
 from drobench.errors import SettingError
 from drobench.results.comparison import notes
 from drobench.results.comparison.board import Board
+from drobench.results.comparison.code_note import code_note
 from drobench.results.comparison.comparing import comparisons
 from drobench.results.comparison.contenders import Contender, Entries, contenders, entries
 from drobench.results.comparison.grouping import Across, Group
@@ -80,6 +81,7 @@ def _notes(
         notes.optimum_note(found.compared, asked.across),
         *notes.budget_notes(found.compared, readings),
         notes.reconstruction_note(found.compared),
+        code_note(found.compared),
         *notes.environment_notes(found.compared),
         notes.skipped_note(found.skipped),
         *notes.iterate_notes(found.compared, asked.iterate),
