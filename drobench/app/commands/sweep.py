@@ -107,7 +107,7 @@ def _show_plan(console: "Console", planned: "Plan", store: "ResultStore") -> Non
     console.print(", ".join(parts))
     for why, count in Counter(planned.stale.values()).most_common():
         console.print(
-            f"[yellow]stale:[/yellow] {count} cells, since {escape(why)}. They are computed again; what is there is "
+            f"[yellow]stale:[/yellow] {count} cells: {escape(why)}. They are computed again; what is there is "
             "kept in .older; [bold]trust=patch[/bold] takes results of versions that differ in their last number only.",
             soft_wrap=True,
         )
