@@ -93,14 +93,14 @@ def _ranked(
     rows: Sequence[Row], contenders: Sequence[Contender], is_paired: bool, measure: str, cost: str
 ) -> tuple[list[Row], list[Comparison]]:
     """The rows in order with their ranks, and the tests these rest on; without common seeds nothing is tested."""
-    outcomes = [[run.outcome for run in contender.paired] for contender in contenders]
+    standings = [[run.standing for run in contender.paired] for contender in contenders]
     middle = {
         row.solver: (sorted(found)[len(found) // 2], _or_worst(row.median(measure)))
-        for row, found in zip(rows, outcomes, strict=True)
+        for row, found in zip(rows, standings, strict=True)
     }
     if not is_paired:
         return sorted(rows, key=lambda row: (middle[row.solver], row.solver)), []
-    taken = places(outcomes)
+    taken = places(standings)
     intervals: Sequence[tuple[int, int] | None] = rank_intervals(taken) or [None] * len(rows)
     placed = [
         dataclasses.replace(row, mean_place=float(mean), rank_interval=interval)

@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 
 from drobench.results.comparison.contenders import Contender, cost_of
 from drobench.results.comparison.metrics import METRICS, QUALITIES
-from drobench.results.comparison.outcomes import is_feasible
 from drobench.results.comparison.question import Question
 from drobench.results.comparison.readings import CurveReading
 from drobench.results.comparison.rows import Reached, Row, Summary
+from drobench.results.comparison.standings import is_feasible
 from drobench.results.comparison.targets import COSTS, is_met
 from drobench.results.record import FAILURES, Iterate, Record
 

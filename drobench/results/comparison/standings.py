@@ -33,14 +33,14 @@ class Achievement(IntEnum):
 
 
 @dataclass(frozen=True, order=True)
-class Outcome:
+class Standing:
     """What decides about one run: how far it came, and how well it did among those that came as far; less is better."""
 
     achievement: Achievement
     amount: float = 0.0
 
 
-def outcome(record: Record, point: Iterate | None, cost: float, measure: str, allowed: float | None) -> Outcome:
+def standing_of(record: Record, point: Iterate | None, cost: float, measure: str, allowed: float | None) -> Standing:
     """Judge one run.
 
     Args:
@@ -51,20 +51,20 @@ def outcome(record: Record, point: Iterate | None, cost: float, measure: str, al
         allowed: The violation up to which an iterate counts as feasible; `None` leaves it to the problem's tolerance.
     """
     if record.status in FAILURES:
-        return Outcome(Achievement.FAILED)
+        return Standing(Achievement.FAILED)
     if math.isfinite(cost):
-        return Outcome(Achievement.REACHED, cost)
+        return Standing(Achievement.REACHED, cost)
     if point is None:
-        return Outcome(Achievement.UNSCORED)
+        return Standing(Achievement.UNSCORED)
     if is_feasible(point, allowed):
         value: float | None = getattr(point, measure)
         return (
-            Outcome(Achievement.UNSCORED)
+            Standing(Achievement.UNSCORED)
             if value is None or not math.isfinite(value)
-            else Outcome(Achievement.FEASIBLE, value)
+            else Standing(Achievement.FEASIBLE, value)
         )
     violation = point.train_max_violation
-    return Outcome(Achievement.INFEASIBLE, 0.0 if violation is None or not math.isfinite(violation) else violation)
+    return Standing(Achievement.INFEASIBLE, 0.0 if violation is None or not math.isfinite(violation) else violation)
 
 
 def is_feasible(point: Iterate | None, allowed: float | None) -> bool:
@@ -76,7 +76,7 @@ def is_feasible(point: Iterate | None, allowed: float | None) -> bool:
     return point.train_max_violation <= allowed
 
 
-def signed_differences(first: Sequence[Outcome], second: Sequence[Outcome]) -> list[float]:
+def signed_differences(first: Sequence[Standing], second: Sequence[Standing]) -> list[float]:
     """One number per pair for a signed-rank test: positive where the first is better.
 
     Numbers of different kinds cannot be subtracted, but their differences can be ordered: to come further weighs more

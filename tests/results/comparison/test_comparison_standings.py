@@ -8,20 +8,20 @@ import pytest
 import scipy.stats
 from result_samples import make_record
 
-from drobench.results.comparison.outcomes import Achievement, Outcome, is_feasible, outcome, signed_differences
 from drobench.results.comparison.paired import signed_rank_p
+from drobench.results.comparison.standings import Achievement, Standing, is_feasible, signed_differences, standing_of
 from drobench.results.record import Iterate, Status
 
 
-def outcomes(amounts):
-    return [[Outcome(Achievement.FEASIBLE, float(amount)) for amount in row] for row in amounts]
+def standings(amounts):
+    return [[Standing(Achievement.FEASIBLE, float(amount)) for amount in row] for row in amounts]
 
 
 def test_runs_stand_in_the_order_that_is_documented():
     feasible, infeasible = Iterate(gap=0.5, feasible=True), Iterate(gap=None, train_max_violation=0.2, feasible=False)
 
     def judged(point, cost=math.inf, status=Status.BUDGET_SPENT, allowed=None):
-        return outcome(make_record(status=status, iterate=point), point, cost, "gap", allowed)
+        return standing_of(make_record(status=status, iterate=point), point, cost, "gap", allowed)
 
     ordered = [
         judged(feasible, cost=3.0),
@@ -49,20 +49,20 @@ def test_a_target_may_allow_more_violation_than_the_problem():
 
 def test_among_runs_that_came_as_far_the_test_is_the_plain_signed_rank_test():
     first, second = numpy.random.default_rng(4).normal(size=(2, 12))
-    differences = signed_differences(*outcomes([first, second]))
+    differences = signed_differences(*standings([first, second]))
     assert signed_rank_p(differences) == pytest.approx(scipy.stats.wilcoxon(first, second, method="exact").pvalue)
 
 
 def test_to_come_further_weighs_more_than_any_number():
     better = [
-        Outcome(Achievement.REACHED, 100.0),
-        Outcome(Achievement.REACHED, 1.0),
-        Outcome(Achievement.FEASIBLE, 3.0),
+        Standing(Achievement.REACHED, 100.0),
+        Standing(Achievement.REACHED, 1.0),
+        Standing(Achievement.FEASIBLE, 3.0),
     ]
     worse = [
-        Outcome(Achievement.INFEASIBLE, 0.0),
-        Outcome(Achievement.REACHED, 901.0),
-        Outcome(Achievement.FEASIBLE, 1.0),
+        Standing(Achievement.INFEASIBLE, 0.0),
+        Standing(Achievement.REACHED, 901.0),
+        Standing(Achievement.FEASIBLE, 1.0),
     ]
     further, cost, measure = signed_differences(better, worse)
     assert further > cost > -measure > 0
@@ -70,7 +70,7 @@ def test_to_come_further_weighs_more_than_any_number():
     assert signed_differences(better, better) == [0.0, 0.0, 0.0]
 
 
-def test_a_test_of_mixed_outcomes_gives_as_few_false_alarms_as_promised():
+def test_a_test_of_mixed_standings_gives_as_few_false_alarms_as_promised():
     generator = numpy.random.default_rng(9)
 
     def draw():
@@ -78,7 +78,7 @@ def test_a_test_of_mixed_outcomes_gives_as_few_false_alarms_as_promised():
             [Achievement.REACHED, Achievement.FEASIBLE, Achievement.INFEASIBLE, Achievement.FAILED], size=10
         )
         return [
-            Outcome(Achievement(level), 0.0 if level == Achievement.FAILED else generator.exponential())
+            Standing(Achievement(level), 0.0 if level == Achievement.FAILED else generator.exponential())
             for level in levels
         ]
 
