@@ -18,11 +18,12 @@ from drobench.app.cell import run_cell
 from drobench.app.config import RunConfig, from_yaml, plain
 from drobench.app.identity import determinants
 from drobench.app.loading import LastDataset
-from drobench.app.optimum import RELATIVE_TOLERANCE, find_optimum
+from drobench.app.optimum import find_optimum
 from drobench.data.dataset import Dataset
 from drobench.errors import DrobenchError
 from drobench.problem.problem import Problem
 from drobench.registry import Catalogue
+from drobench.results.parts import RELATIVE_TOLERANCE
 from drobench.results.record import FAILURES, ITERATES, Iterate, Record, Status, content_id
 from drobench.results.store import ResultStore
 from drobench.training.evaluation import Evaluator
