@@ -71,16 +71,27 @@ def ending_of(record: Record, start: Iterate | None) -> Ending:
 
 
 def explanation(record: Record, found: Ending) -> str | None:
-    """What is the matter with the outcome of a run, in one sentence; `None` where it is as it should be."""
+    """The outcome of a run with what is the matter, in one sentence; `None` where it is as it should be."""
+    told = matter(record, found)
+    return None if found.outcome is None or told is None else f"{in_words(found.outcome)}: {told}"
+
+
+def in_words(outcome: Outcome) -> str:
+    """An outcome as a sentence has it."""
+    return outcome.replace("_", " ")
+
+
+def matter(record: Record, found: Ending) -> str | None:
+    """What is the matter with the outcome of a run; `None` where it is as it should be."""
     if found.outcome is Outcome.START_IS_OPTIMAL:
         value = "" if record.optimum is None else f" {record.optimum.value:.6g}"
-        return f"start is optimal: nothing to solve here, the certified optimum{value} is the start"
+        return f"nothing to solve here, the certified optimum{value} is the start"
     if found.outcome is not Outcome.WORSE_THAN_START:
         return None
     start, last = found.start, record.iterates.last
     if start is None or last is None:
-        return "worse than start: the start has the lower objective or violation, and neither higher"
-    told = f"worse than start: the objective went from {_number(start.objective)} to {_number(last.objective)}"
+        return "the start has the lower objective or violation, and neither higher"
+    told = f"the objective went from {_number(start.objective)} to {_number(last.objective)}"
     if start.train_max_violation is None and last.train_max_violation is None:
         return told
     return f"{told}, the largest violation from {_violation(start):.6g} to {_violation(last):.6g}"

@@ -184,8 +184,10 @@ def _compare(console: "Console", store: "ResultStore", planned: "Plan") -> None:
 def _show_end(console: "Console", records: "list[Record]", results: "Path") -> None:
     from rich.markup import escape
 
+    from drobench.results.outcome import in_words
+
     counted = ", ".join(f"{count} {status}" for status, count in _counted(records).items())
-    outcomes = [f"{count} {outcome.replace('_', ' ')}" for outcome, count in _noteworthy(records).items()]
+    outcomes = [f"{count} {in_words(outcome)}" for outcome, count in _noteworthy(records).items()]
     counted += f" (of these {', '.join(outcomes)})" if outcomes else ""
     console.print(f"Computed: {counted or 'nothing, all cells were finished'}. Results in {escape(str(results))}/.")
     console.print(

@@ -139,7 +139,16 @@ def _contender(label: str, found: Entries, readings: Mapping[str, CurveReading],
     first = costs[0] or [math.inf] * len(chosen)
     paired = [
         PairedRun(
-            record, asked.point(record), standing_of(record, asked.point(record), spent, found.measure, asked.allowed)
+            record,
+            asked.point(record),
+            standing_of(
+                record,
+                asked.point(record),
+                spent,
+                found.measure,
+                asked.allowed,
+                asked.outcome(readings[record.run_id].ending),
+            ),
         )
         for record, spent in zip(chosen, first, strict=True)
     ]

@@ -53,6 +53,7 @@ def leaderboard(
         notes=_hints(grouping.comparable_across(groups), question.across.names),
         baseline=question.baseline,
         selection=question.select,
+        endings={run_id: reading.ending for run_id, reading in readings.items()},
     )
 
 

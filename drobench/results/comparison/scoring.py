@@ -72,7 +72,10 @@ def _notes(
     asked: Question,
     baseline: str | None,
 ) -> tuple[str, ...]:
+    nothing_to_solve = notes.start_note(found.compared, readings)
     remarks = [
+        nothing_to_solve,
+        notes.worse_note(rows),
         notes.pair_note(found.entered, found.shared, asked.across),
         notes.repeated_seed_note(found.compared, asked.across),
         notes.few_pairs_note(len(rows), len(found.shared)),
@@ -83,7 +86,7 @@ def _notes(
         *notes.environment_notes(found.compared),
         notes.skipped_note(found.skipped),
         *notes.iterate_notes(found.compared, asked.iterate),
-        notes.target_note(asked.iterate, found.askable[0]),
+        notes.target_note(asked.iterate, found.askable[0] or nothing_to_solve is not None),
         notes.baseline_note(asked.baseline, baseline),
     ]
     return tuple(remark for remark in remarks if remark is not None)

@@ -10,7 +10,8 @@ from result_samples import make_record
 
 from drobench.results.comparison.paired import signed_rank_p
 from drobench.results.comparison.standings import Achievement, Standing, is_feasible, signed_differences, standing_of
-from drobench.results.record import Iterate, Status
+from drobench.results.parts import certified_within
+from drobench.results.record import Iterate, Outcome, Status
 
 
 def standings(amounts):
@@ -84,3 +85,43 @@ def test_a_test_of_mixed_standings_gives_as_few_false_alarms_as_promised():
 
     alarms = [signed_rank_p(signed_differences(draw(), draw())) <= 0.05 for _ in range(2000)]
     assert 0.03 <= numpy.mean(alarms) <= 0.06
+
+
+def test_a_run_that_ended_worse_than_it_began_comes_after_its_like_but_the_measure_keeps_its_say():
+    worse = Outcome.WORSE_THAN_START
+    good, bad = Iterate(gap=0.1, feasible=True), Iterate(gap=9.0, feasible=True)
+    near, far = (Iterate(train_max_violation=value, feasible=False) for value in (0.1, 0.2))
+
+    def judged(point, cost=math.inf, outcome=Outcome.OK):
+        return standing_of(make_record(iterate=point), point, cost, "gap", None, outcome)
+
+    ordered = [
+        judged(good, cost=3.0),
+        judged(good, cost=40.0),
+        judged(bad, cost=1.0, outcome=worse),
+        judged(bad, cost=2.0, outcome=worse),
+        # By an error, say, a run may be better than another although its objective rose.
+        judged(good, outcome=worse),
+        judged(bad),
+        judged(far),
+        judged(near, outcome=worse),
+        judged(far, outcome=worse),
+    ]
+    assert all(better < other for better, other in itertools.pairwise(ordered))
+    for better, other in itertools.pairwise(ordered):
+        (difference,) = signed_differences([better], [other])
+        assert difference > 0
+    costs, ends = signed_differences([ordered[0], ordered[1]], [ordered[1], ordered[2]])
+    assert ends > costs > 0
+
+
+def test_where_the_start_is_optimal_rounding_makes_no_ranks():
+    within = certified_within(1.0)
+
+    def judged(gap, outcome=Outcome.START_IS_OPTIMAL, measure="gap"):
+        point = Iterate(gap=gap, objective=1.0 + gap, feasible=True)
+        return standing_of(make_record(iterate=point, optimum=1.0), point, math.inf, measure, None, outcome)
+
+    assert judged(-1e-9) == judged(0.0) == judged(0.9 * within) < judged(1.1 * within) < judged(0.5)
+    assert judged(-1e-9, Outcome.OK) < judged(0.0, Outcome.OK)
+    assert judged(-1e-9, measure="objective") < judged(0.0, measure="objective")
