@@ -123,7 +123,7 @@ def start_note(compared: Runs, readings: Mapping[str, CurveReading]) -> str | No
 def worse_note(rows: Sequence[Row]) -> str | None:
     """Name the solvers whose runs ended worse than they began."""
     found = [f"{row.solver} {row.worse_than_start} of {row.runs} runs" for row in rows if row.worse_than_start]
-    return f"Ended worse than they began (`worse`): {', '.join(found)}." if found else None
+    return f"Ended worse than they began: {', '.join(found)}." if found else None
 
 
 def reconstruction_note(compared: Runs) -> str | None:

@@ -163,12 +163,12 @@ def _rate_line(style: Style, view: BoardView) -> dict[str, Any]:
 def _run_line(record: Record, ending: Ending) -> dict[str, Any]:
     failed, skipped = record.status in FAILURES, record.status is Status.SKIPPED
     told = None if failed else matter(record, ending)
-    status = record.status.replace("_", " ")
     return {
         "id": record.short_id,
         "kind": "bad" if failed else "warn" if skipped or told else "good",
         "listed": failed or skipped or ending.outcome is Outcome.WORSE_THAN_START,
-        "status": status if told is None or ending.outcome is None else f"{status}, {in_words(ending.outcome)}",
+        "status": record.status.replace("_", " "),
+        "outcome": in_words(ending.outcome) if told and ending.outcome is not None else "",
         "solver": record.solver.name,
         "problem": record.problem.name,
         "dataset": record.dataset.name,

@@ -108,7 +108,7 @@ def test_solvers_whose_runs_ended_worse_than_they_began_are_named(runs):
     runs.add("wild", 3, [2.0, 5e9], status=Status.DIVERGED)
     runs.add("steady", 3, [2.0, 1.5])
     board = runs.board()
-    assert "Ended worse than they began (`worse`): wild 2 of 4 runs." in board.notes
+    assert "Ended worse than they began: wild 2 of 4 runs." in board.notes
     # The one that diverged is counted once, among those that failed.
     assert {row.solver: (row.failed, row.worse_than_start) for row in board.rows} == {"wild": (1, 2), "steady": (0, 0)}
 

@@ -137,7 +137,7 @@ def test_runs_that_ended_worse_than_they_began_are_counted_in_every_format():
     assert row["worse_than_start"] == "1"
     text = format_markdown(found)
     assert "| rank | solver | runs | worse |" in text
-    assert "- Ended worse than they began (`worse`): wild 1 of 2 runs." in text
+    assert "- Ended worse than they began: wild 1 of 2 runs." in text
     assert "- `worse` counts runs whose last iterate the start dominates" in text
 
 
