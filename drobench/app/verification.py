@@ -23,6 +23,7 @@ from drobench.data.dataset import Dataset
 from drobench.errors import DrobenchError
 from drobench.problem.problem import Problem
 from drobench.registry import Catalogue
+from drobench.results.outcome import outcome_of, scored_start
 from drobench.results.parts import RELATIVE_TOLERANCE
 from drobench.results.record import FAILURES, ITERATES, Iterate, Record, Status, content_id
 from drobench.results.store import ResultStore
@@ -122,6 +123,7 @@ class Verifier:
                         record, f"{name}.{field}", value, scores[field], _TOLERANCES[config.trainer.dtype]
                     )
         yield from self._curve(record)
+        yield from self._outcome(record)
 
     def _optimum(self, record: Record, config: RunConfig, dataset: Dataset, exact: Problem) -> Iterator[Mismatch]:
         if record.optimum is None:
@@ -141,6 +143,14 @@ class Verifier:
                     yield Mismatch(record.run_id, f"curve: {name}", "falling", "never falling")
                 if counts[-1] > (getattr(record.oracle, name) or 0):
                     yield Mismatch(record.run_id, f"oracle.{name}", getattr(record.oracle, name), counts[-1])
+
+    def _outcome(self, record: Record) -> Iterator[Mismatch]:
+        """The outcome must follow from the first row of the curve and the last iterate; older records have none."""
+        if record.outcome is not None:
+            curve = self.store.curve(record.run_id)
+            start = scored_start(curve.row(0, named=True)) if curve.height else None
+            follows = outcome_of(record.status, start, record.iterates.last, record.optimum)
+            yield from _compared(record, "outcome", str(record.outcome), None if follows is None else str(follows))
 
     def rerun(self, record: Record) -> Verdict:
         """Do a run again as a whole."""
