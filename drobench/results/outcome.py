@@ -92,7 +92,7 @@ def matter(record: Record, found: Ending) -> str | None:
     if start is None or last is None:
         return "the start has the lower objective or violation, and neither higher"
     told = f"the objective went from {_number(start.objective)} to {_number(last.objective)}"
-    if start.train_max_violation is None and last.train_max_violation is None:
+    if _violation(start) == _violation(last) == 0.0:
         return told
     return f"{told}, the largest violation from {_violation(start):.6g} to {_violation(last):.6g}"
 

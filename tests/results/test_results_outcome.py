@@ -137,6 +137,8 @@ def test_what_is_the_matter_is_told_in_one_sentence():
     assert told(point(0.5, -1.0), point(1.0, 0.25), worse) == (
         "worse than start: the objective went from 0.5 to 1, the largest violation from 0 to 0.25"
     )
+    # Where all constraints hold at both ends there is nothing to tell of them.
+    assert told(point(0.5, -1.0), point(1.0, 0.0), worse) == "worse than start: the objective went from 0.5 to 1"
     assert told(point(0.5), point(None), worse).endswith("went from 0.5 to a value that is not finite")
     assert told(None, point(1.0), worse).startswith("worse than start: the start has the lower objective")
     assert told(point(0.5), point(1.0), Outcome.START_IS_OPTIMAL, optimum=0.5) == (
