@@ -20,6 +20,7 @@ from torch import Tensor
 from drobench.objective.oracle import Oracle
 from drobench.objective.sampling import Shard
 from drobench.problem.problem import Problem
+from drobench.results.parts import certified_within
 from drobench.results.record import Status
 from drobench.solver.communicator import Communicator, ProcessGroup, SingleProcess
 from drobench.solver.solver import Solver, state_from_dict, state_to_dict, state_type
@@ -244,9 +245,9 @@ class SolverModule(pl.LightningModule):
         return self.budget.reached(self.relative_gap(scores), scores.stationarity)
 
     def relative_gap(self, scores: Scores) -> float | None:
-        """Return the gap as a fraction of the gap at the start, or `None` where either is unknown."""
-        first = self.curve[0]["gap"]
-        if scores.gap is None or first is None or first <= 0.0:
+        """Return the gap as a fraction of the gap at the start; `None` if one is unknown or the start is optimal."""
+        first, optimum = self.curve[0]["gap"], self.evaluator.optimum
+        if scores.gap is None or first is None or optimum is None or first <= certified_within(optimum):
             return None
         return scores.gap / float(first)
 

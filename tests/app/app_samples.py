@@ -107,6 +107,21 @@ def guest(name: str, act: Act = gradient_step, **changes: Any) -> SolverEntry:
     return SolverEntry(**(fields | changes))
 
 
+def uphill_step(state: GuestState, oracle: Any) -> Tensor:
+    """Do the opposite of what a sound solver would."""
+    _, gradients = oracle.estimate(state.point[None], oracle.draw())
+    return state.point + 0.1 * gradients[0]
+
+
+def contradictory_table(folder: Path) -> tuple[str, ...]:
+    """Write a table with both labels for every row, and return the words that choose CVaR on it: zero is optimal."""
+    file = folder / "contradictory.csv"
+    lines = [f"{x},{z},{label}" for x, z in ((1, 0), (0, 1), (2, 1), (1, 3), (-1, 2)) for label in (0, 1)]
+    file.write_text("\n".join(["x,z,label", *lines]) + "\n")
+    data = ("dataset=tabular", f"dataset.path={file}", "dataset.label=label", "dataset.split=[1.0,0.0,0.0]")
+    return ("problem=cvar_classification", "problem.l2=0.1", *data, "budget.passes=null", "budget.steps=5")
+
+
 def catalogue_with(
     *,
     solvers: tuple[SolverEntry, ...] = (),
