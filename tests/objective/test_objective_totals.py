@@ -1,4 +1,4 @@
-"""Every process knows what all of them have evaluated, without asking: the sum of their counters, that of one process."""
+"""Every process knows what all of them have evaluated: the sum of their counters, which is that of one process."""
 
 import json
 
