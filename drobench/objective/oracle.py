@@ -39,8 +39,9 @@ class Counters:
 
     def add(self, calls: int, *names: str) -> None:
         """Count so many calls under each of the names."""
+        counted = vars(self)
         for name in names:
-            setattr(self, name, getattr(self, name) + calls)
+            counted[name] += calls
 
     def as_dict(self) -> dict[str, int]:
         return asdict(self)
@@ -103,15 +104,8 @@ class Oracle(ABC):
             self.constraints, constraints, replacement
         )
         covered = constraint_covered if self.constraints else sample_covered
-        return Rows(
-            sample_part,
-            constraint_part,
-            sample_share,
-            constraint_share,
-            covered,
-            drawn_samples=all_samples,
-            drawn_constraints=all_constraints,
-        )
+        shares = sample_share, constraint_share
+        return Rows(sample_part, constraint_part, *shares, covered, None, None, all_samples, all_constraints)
 
     def _draw_set(self, population: int, size: int | None, replacement: bool) -> tuple[Index | None, float, float, int]:
         """Return this process's part, its share, how much the whole draw covers, and how many rows that has."""
@@ -166,13 +160,14 @@ class Oracle(ABC):
     def _count_samples(self, rows: Rows, points: int, *also: str) -> None:
         """Count a call for each sample and point; the same number goes to the counters `also`."""
         here = 0 if rows.samples is None else index_length(rows.samples, self.samples)
-        overall = self._overall(here, rows.drawn_samples, self.samples)
-        self._add(here * points, overall * points, "sample_calls", *also)
+        self.counters.add(here * points, "sample_calls", *also)
+        if self.shard.parts > 1:
+            drawn = self._drawn(rows.drawn_samples, self.samples)
+            self._totals.add(drawn * points, "sample_calls", *also)
 
     def _count_constraints(self, rows: Rows, points: int, *also: str) -> None:
         """Count a check for each constraint and point; the same number goes to the counters `also`."""
         here = 0 if rows.constraints is None else index_length(rows.constraints, self.constraints)
-        overall = self._overall(here, rows.drawn_constraints, self.constraints)
         # Of the cheap constraints, which every process evaluates, the run as a whole needs one evaluation.
         cheap = 0 if rows.constraints is None else self._cheap_constraints
         if self.shard.rank > 0:
@@ -180,24 +175,27 @@ class Oracle(ABC):
             here = here if rows.data is None else 0
         else:
             here += cheap
-        self._add(here * points, (overall + cheap) * points, "constraint_checks", *also)
+        self.counters.add(here * points, "constraint_checks", *also)
+        if self.shard.parts > 1:
+            drawn = self._drawn(rows.drawn_constraints, self.constraints)
+            self._totals.add((drawn + cheap) * points, "constraint_checks", *also)
 
-    def _overall(self, here: int, drawn: int | None, population: int) -> int:
-        """Return how many rows of an index set all processes evaluate, of which `here` are this one's."""
-        if self.shard.parts == 1:
-            return here
+    def _drawn(self, drawn: int | None, population: int) -> int:
+        """Return how many rows of an index set all processes evaluate, or that this has to be found out."""
         if drawn is None and population:
             self.settled = False
         return drawn or 0
 
-    def _add(self, here: int, overall: int, *names: str) -> None:
-        self.counters.add(here, *names)
-        if self.shard.parts > 1:
-            self._totals.add(overall, *names)
-
     def count_projection(self) -> None:
         """Count one projection: all processes project the same point, which for the run as a whole is one."""
-        self._add(int(self.shard.rank == 0), 1, "projections")
+        self._count_once(1, "projections")
+
+    def _count_once(self, calls: int, name: str) -> None:
+        """Count what all processes do alike, and one of them for the run as a whole."""
+        if self.shard.rank == 0:
+            self.counters.add(calls, name)
+        if self.shard.parts > 1:
+            self._totals.add(calls, name)
 
     def materialise(self) -> Any:
         """Return the whole problem, for reference solvers.
@@ -205,7 +203,7 @@ class Oracle(ABC):
         In every oracle alike, each look counts one call for every sample, whatever is done with the problem afterwards;
         constraints are not counted. Where all processes look, that is one look of the run.
         """
-        self._add(self.samples if self.shard.rank == 0 else 0, self.samples, "sample_calls")
+        self._count_once(self.samples, "sample_calls")
         return self._form
 
     def state_dict(self) -> dict[str, Any]:

@@ -34,7 +34,7 @@ class CompositeOracle(ProximalOracle):
         inner = ("inner_values", "inner_jacobians") if self.outputs else ()
         losses = ("loss_gradients",) if self.has_losses else ()
         self._of_samples = losses if self.constraints else (*losses, *inner)
-        self._of_constraints = inner if self.constraints else ()
+        self._of_constraints = inner
 
     def estimate(self, points: Tensor, rows: Rows, shift: Tensor | None = None, total: Total | None = None) -> Means:
         """Return value, Jacobian and gradient means over `rows` at `points` `(k, d)`, in one pass.
@@ -62,7 +62,8 @@ class CompositeOracle(ProximalOracle):
 
     def _count_rows(self, rows: Rows, points: int) -> None:
         self._count_samples(rows, points, *self._of_samples)
-        self._count_constraints(rows, points, *self._of_constraints)
+        if self.constraints:
+            self._count_constraints(rows, points, *self._of_constraints)
 
     def outer_gradient(self, inner_value: Tensor, shift: Tensor) -> Tensor:
         """Return `f'(y)`."""
