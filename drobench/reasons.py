@@ -1,7 +1,7 @@
 """Why something failed, as a text that can be stored and printed whatever an exception of somebody else's holds.
 
-Such a text may be megabytes long, hold bytes that no encoding knows, or move the cursor of a terminal; asking for it may
-itself fail.
+Such a text may be megabytes long, hold bytes that no encoding knows, or move the cursor of a terminal; asking for it
+may itself fail.
 """
 
 import sys
@@ -24,8 +24,11 @@ def reason_of(error: BaseException) -> str:
 
 def tidy(text: str) -> str:
     """Return a text without what cannot be stored or printed, and not longer than a person would read."""
-    cut = text if len(text) <= LONGEST else f"{text[:LONGEST]} ... (cut, {len(text)} characters)"
-    return "".join(character if _is_harmless(character) else _escaped(character) for character in cut)
+    shown = "".join(character if _is_harmless(character) else _escaped(character) for character in text[:LONGEST])
+    if len(text) <= LONGEST and len(shown) <= LONGEST:
+        return shown
+    end = f" ... (cut, {len(text)} characters)"
+    return shown[: LONGEST - len(end)] + end
 
 
 def print_traceback(error: BaseException) -> None:
@@ -34,7 +37,7 @@ def print_traceback(error: BaseException) -> None:
         lines = list(traceback.TracebackException.from_exception(error).format())
     except Exception:  # see `reason_of`
         lines = [*traceback.format_tb(error.__traceback__), f"{reason_of(error)}\n"]
-    print("".join(tidy(line) for line in lines), end="", file=sys.stderr)
+    sys.stderr.write("".join(tidy(line) for line in lines))
 
 
 def _is_harmless(character: str) -> bool:

@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 State = dict[str, Any]
@@ -16,7 +17,7 @@ State = dict[str, Any]
 def current_state() -> State:
     """Return the settings as they are; torch's only if it is loaded, since loading it takes seconds."""
     try:
-        found: State = {"working directory": os.getcwd()}
+        found: State = {"working directory": str(Path.cwd())}
     except FileNotFoundError:
         found = {}  # the folder was removed; there is nothing to go back to
     torch = sys.modules.get("torch")
@@ -65,8 +66,9 @@ def _setter(name: str, torch: Any) -> Callable[[Any], object]:
     if name == "torch's default device":
         # A default that is named costs time at every call, even if it is the CPU.
         return lambda device: torch.set_default_device(None if device == torch.device("cpu") else device)
-    if name == "torch's default dtype":
-        return lambda dtype: torch.set_default_dtype(dtype)
-    if name == "torch's gradients":
-        return lambda enabled: torch.set_grad_enabled(enabled)
-    return lambda number: torch.set_num_threads(number)
+    setters: dict[str, Callable[[Any], object]] = {
+        "torch's default dtype": torch.set_default_dtype,
+        "torch's gradients": torch.set_grad_enabled,
+        "torch's threads": torch.set_num_threads,
+    }
+    return setters[name]

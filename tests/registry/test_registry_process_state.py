@@ -1,6 +1,7 @@
 """Settings of the whole process, which nobody's plugin may change for the others."""
 
 import os
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -38,14 +39,18 @@ def test_a_change_is_noticed_named_and_undone(name):
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_block_leaves_everything_as_it_was(name):
     before = current_state()
-    with pytest.raises(ValueError, match="anything"), state_kept():
+
+    def change_and_fail():
         CHANGES[name]()
         raise ValueError("anything")
+
+    with pytest.raises(ValueError, match="anything"), state_kept():
+        change_and_fail()
     assert current_state() == before
 
 
 def test_torch_that_was_loaded_meanwhile_is_set_to_what_it_comes_with():
-    unloaded = {"working directory": os.getcwd()}
+    unloaded = {"working directory": str(Path.cwd())}
     torch.set_default_dtype(torch.float64)
     assert set_back(unloaded) == ["torch's default dtype (torch.float32) to torch.float64"]
     assert torch.get_default_dtype() is torch.float32

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from drobench.app.sweep_plan import Cell, Plan
-    from drobench.registry import Catalogue
     from drobench.results.record import Record, Status
     from drobench.results.store import ResultStore
 
@@ -54,6 +53,11 @@ def _list_sweeps(console: "Console") -> int:
 
 def _run_sweep(options: argparse.Namespace, results: "Path", console: "Console") -> int:
     """Compute what is not there yet, then compare."""
+    from drobench.app.sweep_server import start_server
+
+    # It imports what the workers need, which takes seconds, while this process does the same for itself.
+    start_server()
+
     from rich.markup import escape
 
     from drobench.app.config import register
@@ -68,7 +72,7 @@ def _run_sweep(options: argparse.Namespace, results: "Path", console: "Console")
     for trouble in catalogue.troubles:
         console.print(f"[yellow]not used:[/yellow] {escape(str(trouble))}")
     register(catalogue)
-    store = ResultStore(results)
+    store = ResultStore(results.absolute())
     store.prepare()
     extra = list(options.overrides)
     if options.timeout is not None:
@@ -80,8 +84,8 @@ def _run_sweep(options: argparse.Namespace, results: "Path", console: "Console")
         for cell in planned.remaining:
             console.print(f"  {escape(cell.label)}")
         return 0
-    records = _execute(console, planned, catalogue, options.jobs) if planned.remaining else []
-    _compare(console, store, planned)
+    records = _execute(console, planned, options.jobs) if planned.remaining else []
+    _compare(console, store, planned, results)
     _show_end(console, records, results)
     return 1 if any(record.status in FAILURES for record in records) else 0
 
@@ -102,7 +106,7 @@ def _show_plan(console: "Console", planned: "Plan", store: "ResultStore") -> Non
     console.print(", ".join(parts))
 
 
-def _execute(console: "Console", planned: "Plan", catalogue: "Catalogue", jobs: int) -> "list[Record]":
+def _execute(console: "Console", planned: "Plan", jobs: int) -> "list[Record]":
     from rich.markup import escape
     from rich.progress import (
         BarColumn,
@@ -115,7 +119,7 @@ def _execute(console: "Console", planned: "Plan", catalogue: "Catalogue", jobs: 
 
     from drobench.app.console import status_style
     from drobench.app.sweep_pool import execute
-    from drobench.results.record import FAILURES
+    from drobench.results.record import FAILURES, Status, short_id
 
     columns = (
         TextColumn("[progress.description]{task.description}"),
@@ -131,16 +135,21 @@ def _execute(console: "Console", planned: "Plan", catalogue: "Catalogue", jobs: 
         def done(cell: "Cell", record: "Record") -> None:
             style = status_style(record.status)
             seconds = "" if record.seconds.total is None else f"  {record.seconds.total:.1f} s"
-            reason = f"  {escape(record.reason or '')}" if record.status in FAILURES else ""
+            came_to_nothing = record.status in FAILURES or record.status is Status.SKIPPED
+            reason = f"  {escape(record.reason or '')}" if came_to_nothing else ""
             bar.console.print(
                 f"  [{style}]{record.status:<12}[/{style}] {record.short_id}  {escape(cell.label)}{seconds}{reason}"
             )
             bar.advance(task)
 
-        return execute(planned.remaining, catalogue, jobs, done)
+        def waits(cells: "Sequence[Cell]") -> None:
+            names = ", ".join(short_id(cell.run_id) for cell in cells)
+            bar.console.print(f"  waiting for {len(cells)} cells that another process computes: {names}")
+
+        return execute(planned.remaining, jobs, done, waits)
 
 
-def _compare(console: "Console", store: "ResultStore", planned: "Plan") -> None:
+def _compare(console: "Console", store: "ResultStore", planned: "Plan", results: "Path") -> None:
     from rich.markup import escape
 
     from drobench.app.leaderboard_view import show_leaderboard
@@ -161,10 +170,10 @@ def _compare(console: "Console", store: "ResultStore", planned: "Plan") -> None:
         from drobench.training.wandb_leaderboard import log_leaderboard
 
         log_leaderboard(found, planned.run_ids, following, store.root / ".logs")
-    report = store.root / REPORT_NAME
-    write_report(store, mine, found, report)
+    write_report(store, mine, found, store.root / REPORT_NAME)
+    report = escape(str(results / REPORT_NAME))
     console.print(
-        f"Report: [bold]{escape(str(report))}[/bold], one page with curves and every run; open it in a browser.",
+        f"Report: [bold]{report}[/bold], one page with curves and every run; open it in a browser.",
         soft_wrap=True,
     )
 
