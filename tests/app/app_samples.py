@@ -340,8 +340,8 @@ def odd(config):
         time.sleep(4711)
     if config.way == "no memory":
         raise MemoryError("cannot allocate 10**12 bytes")
-    rows = os.getpid() % 1000 if config.way == "differ" else 7
-    generator = torch.Generator().manual_seed(rows)
+    seed = os.getpid() if config.way == "differ" else 7
+    generator = torch.Generator().manual_seed(seed)
     features = torch.randn(60, 3, generator=generator)
     return build_dataset("odd", features.numpy(), (features[:, 0] > 0).long().numpy(), config)
 
