@@ -1,6 +1,5 @@
 """Sweeps at work: every cell in a process of its own, none at the expense of another."""
 
-import contextlib
 import json
 import os
 import shutil
@@ -114,49 +113,6 @@ def test_a_dataset_that_cannot_be_had_fails_its_own_cells_only(command, misbehav
     assert str(records["synthetic"].status) == "budget_spent"
     assert str(records["unavailable"].status) == "failed"
     assert "Fetch them first" in records["unavailable"].reason
-
-
-def odd_sweep(folder, *ways):
-    """Write a sweep of one cell on sound data and one on each of these odd ones, in between."""
-    odd = [{"overrides": [*SMALL[4:], "dataset=odd", f"dataset.way='{way}'", "solver=sound"]} for way in ways]
-    file = folder / "odd.yaml"
-    file.write_text(json.dumps({"parts": [*odd, {"overrides": [*SMALL, "solver=sound"]}]}))
-    return file
-
-
-def test_a_dataset_may_do_anything_to_the_process_that_plans(command, misbehaving, results, tmp_path):
-    ways = ("exit", "exit at once", "exit unseen", "crash", "sleep", "no memory", "")
-    file = odd_sweep(tmp_path, *ways)
-    dry = command("sweep", file, "--results", results, "--timeout", 8, "--dry-run")
-    assert dry.code == 0, dry
-    assert "8 cells, 0 finished before, 8 to do" in dry.out
-    ended = command("sweep", file, "--results", results, "--timeout", 8)
-    assert ended.code == 1, ended
-    assert "Computed: 2 budget_spent, 6 failed." in ended.out
-    found = {}
-    for record in ResultStore(results).records().records:
-        found[record.dataset.config.get("way", "sound data")] = record
-    assert {str(found.pop(way).status) for way in ("", "sound data")} == {"budget_spent"}
-    assert {(str(record.status), record.dataset.sha256) for record in found.values()} == {("failed", None)}
-    lost = "The process that loaded the dataset 'odd'"
-    failed = "The dataset 'odd' could not be loaded:"
-    for way, reason in {
-        "exit": f"{failed} `misbehaving_guests` tried to end the program (SystemExit: 0).",
-        "exit at once": f"{failed} `misbehaving_guests` tried to end the program (os._exit: 0).",
-        "exit unseen": f"{lost} ended with code 0; output in ",
-        "crash": f"{lost} was killed by signal 11 (SIGSEGV); output in ",
-        "sleep": "Loading the dataset 'odd' took longer than 8 s.",
-        "no memory": f"{failed} MemoryError: cannot allocate",
-    }.items():
-        assert found[way].reason.startswith(reason)
-
-
-def test_data_that_are_others_at_each_load_fail_their_cell(command, misbehaving, results, tmp_path):
-    ended = command("sweep", odd_sweep(tmp_path, "differ"), "--results", results)
-    assert ended.code == 1, ended
-    assert "Computed: 1 budget_spent, 1 failed." in ended.out
-    (reason,) = (reason for status, reason in statuses(results).values() if status == "failed")
-    assert "'odd' gave other data than when the sweep was planned" in reason
 
 
 def test_a_solver_that_goes_elsewhere_leaves_its_result_here(command, sweep_file, misbehaving, results):
@@ -277,15 +233,6 @@ def test_a_killed_sweep_leaves_no_process_and_is_taken_up_again(command, sweep_f
     assert "Computed: 1 budget_spent." in again.out
 
 
-@needs_proc
-def test_processes_that_a_solver_has_started_end_with_its_cell(command, sweep_file, misbehaving, results):
-    before = processes_called("sleep 4711")
-    ended = command("sweep", sweep_file("grid: {solver: [breeding]}"), "--results", results)
-    assert ended.code == 0, ended
-    # Five steps have started two each.
-    assert processes_called("sleep 4711") == before
-
-
 def test_sweeps_in_one_folder_all_end_with_all_cells(sweep_file, misbehaving, results):
     file = sweep_file("grid: {solver: [sound, scgd], seed: [0, 1]}")
     sweeps = [sweep_command(misbehaving, file, results) for _ in range(3)]
@@ -297,16 +244,6 @@ def test_sweeps_in_one_folder_all_end_with_all_cells(sweep_file, misbehaving, re
         rows = [line.split() for line in out.splitlines() if line.strip().startswith("1=")]
         assert sorted((row[1], row[2]) for row in rows) == [("scgd", "2"), ("sound", "2")]
     assert len(records_in(results)) == 4
-
-
-def processes_called(words):
-    """Return the living processes with this command line."""
-    found = set()
-    for entry in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            if (entry / "cmdline").read_bytes().decode(errors="replace").replace("\0", " ").strip() == words:
-                found.add(entry.name)
-    return found
 
 
 @needs_proc

@@ -1,12 +1,11 @@
 """The process of one cell: what it prints goes to its log, what it refuses to its record."""
 
-import multiprocessing
-
 import pytest
 from app_samples import records_in
 
 from drobench.app.config import to_yaml
 from drobench.app.prepare import prepare
+from drobench.app.sweep_server import start_server
 from drobench.app.sweep_worker import Ended, Planned, work
 from drobench.registry import load_catalogue
 from drobench.results.store import ResultStore
@@ -16,7 +15,7 @@ pytestmark = pytest.mark.process
 
 def worked(config, log, run_id=None, code=None):
     """Return the code of a worker and what it has told."""
-    context = multiprocessing.get_context("forkserver")
+    context = start_server()
     answers, told = context.Pipe(duplex=False)
     prepared = prepare(config, load_catalogue())
     planned = Planned(run_id or prepared.run_id, code or prepared.code.distributions)
