@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from drobench.app.commands.parsing import AddCommand, add_results, results_of
 from drobench.errors import DrobenchError
+from drobench.harmless import on_one_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -110,16 +111,17 @@ def _conclude(verdicts: "Sequence[Verdict]", troubles: "Sequence[Trouble]", reru
     from rich.markup import escape
 
     for trouble in troubles:
-        console.print(f"[red]damaged[/red]  {escape(trouble.message)}", soft_wrap=True)
+        console.print(f"[red]damaged[/red]  {escape(on_one_line(trouble.message))}", soft_wrap=True)
     wrong = [verdict for verdict in verdicts if verdict.mismatches]
     open_ones = [verdict for verdict in verdicts if verdict.unverified is not None]
     for verdict in wrong:
         for mismatch in verdict.mismatches:
-            console.print(f"[red]wrong[/red]    {_name(verdict.record)}: {escape(str(mismatch))}", soft_wrap=True)
+            console.print(
+                f"[red]wrong[/red]    {_name(verdict.record)}: {escape(on_one_line(str(mismatch)))}", soft_wrap=True
+            )
     for verdict in open_ones:
-        console.print(
-            f"[yellow]open[/yellow]     {_name(verdict.record)}: {escape(str(verdict.unverified))}", soft_wrap=True
-        )
+        reason = escape(on_one_line(str(verdict.unverified)))
+        console.print(f"[yellow]open[/yellow]     {_name(verdict.record)}: {reason}", soft_wrap=True)
     good = len(verdicts) - len(wrong) - len(open_ones)
     again = f" (of which {reruns} done again as a whole)" if reruns else ""
     console.print(
@@ -141,8 +143,8 @@ def _compare_plugins(manifest: dict[str, Any], catalogue: "Catalogue", console: 
 
     from drobench.app.plugin_sources import source_checksum
 
-    for plugin in manifest.get("plugins", []):
-        name, there = str(plugin.get("distribution")), plugin.get("sha256")
+    for plugin in manifest["plugins"]:
+        name, there = on_one_line(plugin["distribution"]), plugin.get("sha256")
         here = source_checksum(name, catalogue)
         if here is None:
             console.print(f"[yellow]note[/yellow]     {escape(name)} is not installed here.")
@@ -155,18 +157,23 @@ def merge(options: argparse.Namespace) -> int:
     from rich.markup import escape
 
     from drobench.app.console import open_console
-    from drobench.results.merge import summary
+    from drobench.results.bundle import BadBundle
+    from drobench.results.merge import Merged, summary
     from drobench.results.store import ResultStore
 
     console, results = open_console(), results_of(options)
     target = ResultStore(results)
     outcomes = []
     for source in options.sources:
-        outcome = _merge_source(source, target)
+        try:
+            outcome = _merge_source(source, target)
+        except BadBundle as error:
+            # The sources after it may be sound.
+            outcome = Merged(troubles=[str(error)])
         for conflict in outcome.conflicts:
-            console.print(f"[red]differs[/red]  {escape(conflict)}", soft_wrap=True)
+            console.print(f"[red]differs[/red]  {escape(on_one_line(conflict))}", soft_wrap=True)
         for trouble in outcome.troubles:
-            console.print(f"[yellow]left out[/yellow] {escape(trouble)}", soft_wrap=True)
+            console.print(f"[yellow]left out[/yellow] {escape(on_one_line(trouble))}", soft_wrap=True)
         outcomes.append(outcome)
     console.print(f"{escape(str(results))}: {summary(outcomes)}.")
     return 1 if any(outcome.conflicts or outcome.troubles for outcome in outcomes) else 0
