@@ -14,7 +14,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-
 _BUILDING = ".building-"
 
 

@@ -1,16 +1,17 @@
 """One run, in one direction: config, dataset, problem, reformulation, oracle, solver, task."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
 import torch
 
-from drobench.app.config import RunConfig, plain
+from drobench.app.config import RunConfig
 from drobench.app.optimum import Reference, find_optimum
 from drobench.app.prepare import Prepared
 from drobench.app.ranks import told_by_launcher
+from drobench.app.stored_config import ScoredPart
 from drobench.data.dataset import Dataset
 from drobench.objective.oracles.build import build_oracle
 from drobench.problem.problem import Problem
@@ -83,7 +84,6 @@ def _stage_limits(config: RunConfig, stages: int) -> dict[str, float]:
     return {"stage_passes": _STAGE_PASSES}
 
 
-def instance_of(config: RunConfig, dataset: Dataset) -> dict[str, object]:
+def instance_of(config: RunConfig | ScoredPart, dataset: Dataset) -> dict[str, object]:
     """Return what the optimum depends on."""
-    values = plain(config)
-    return {"data": dataset.sha256, "problem": values["problem"], "model": values["model"]}
+    return {"data": dataset.sha256, "problem": asdict(config.problem), "model": asdict(config.model)}

@@ -17,22 +17,26 @@ import torch
 
 from drobench.app.assemble import Assembly, assemble
 from drobench.app.config import RunConfig, to_yaml
+from drobench.app.freshness import why_stale
 from drobench.app.launching import RankFailed, first_failure, forget_failures, reference_to_dict, start_ranks
 from drobench.app.loading import LastDataset
 from drobench.app.meeting import Meeting
 from drobench.app.prepare import Prepared, prepare
 from drobench.app.recording import curve_frame, finished_record, record_of, solution_arrays
 from drobench.app.run_logs import log_of, log_stored
+from drobench.files import write_atomically
 from drobench.reformulation.routes import NoRouteError
 from drobench.registry import Catalogue, NeedsNotMet
 from drobench.registry.time_limit import TimeLimitExpired, time_limit
-from drobench.results.record import Record, Status
+from drobench.results.record import Record, Status, canonical_json
 from drobench.results.store import ResultStore
 from drobench.training.checkpointing import why_unusable
 from drobench.training.trainer import CHECKPOINT_NAME, train
 
 OPTIMA = ".optima"
 """Where certified optima lie in a folder of results."""
+# Beside a checkpoint: which code wrote it.
+_CODE = "code.json"
 # A combination that makes no sense, as opposed to a run that went wrong.
 REFUSALS = (NeedsNotMet, NoRouteError)
 OnEvaluation = Callable[[dict[str, Any]], None]
@@ -42,22 +46,22 @@ def run_cell(
     config: RunConfig,
     catalogue: Catalogue,
     *,
-    again: bool = False,
     keep_refusals: bool = False,
     on_evaluation: OnEvaluation | None = None,
     meeting: Meeting | None = None,
     datasets: LastDataset | None = None,
+    optima: Path | None = None,
 ) -> Record:
-    """Return the record of this run: the stored one if it is finished, else a new one.
+    """Return the record of this run: the stored one if it is finished and made by this code, else a new one.
 
     Args:
         config: The run.
         catalogue: The plugins.
-        again: Compute it even if a finished record is there.
         keep_refusals: Record a combination that makes no sense as skipped instead of raising.
         on_evaluation: Called with every evaluation.
         meeting: With the other ranks, where they were started by hand and this is rank 0; none: they are started here.
         datasets: Who has loaded the data of the run before this one; none: they are loaded for this run.
+        optima: Where certified optima are kept; none: among the results.
     """
     prepared = prepare(config, catalogue, datasets, ranks_started=meeting is not None)
     store = ResultStore(Path(config.results))
@@ -65,13 +69,17 @@ def run_cell(
     if prepared.refusal is not None and not keep_refusals:
         raise prepared.refusal
     with store.lock(prepared.run_id):
-        if not again and store.finished(prepared.run_id):
-            log_stored(prepared, store)
-            return store.read(prepared.run_id)
+        stored = store.finished_record(prepared.run_id)
+        if stored is not None:
+            stale = why_stale(stored, prepared.code, config.trust)
+            if stale is None:
+                log_stored(prepared, store)
+                return stored
+            _say(f"run {stored.short_id} is there, but {stale}. It is computed again; what is there is kept in .older.")
         if prepared.refusal is not None:
             return _keep_refusal(store, prepared, prepared.refusal)
         try:
-            return _compute_or_start(store, prepared, on_evaluation, meeting)
+            return _compute_or_start(store, prepared, on_evaluation, meeting, optima or store.root / OPTIMA)
         except REFUSALS as error:
             if not keep_refusals:
                 raise
@@ -110,7 +118,11 @@ def _keep(store: ResultStore, prepared: Prepared, status: Status, reason: str) -
 
 
 def _compute_or_start(
-    store: ResultStore, prepared: Prepared, on_evaluation: OnEvaluation | None, meeting: Meeting | None
+    store: ResultStore,
+    prepared: Prepared,
+    on_evaluation: OnEvaluation | None,
+    meeting: Meeting | None,
+    optima: Path,
 ) -> Record:
     begin = time.perf_counter()
     config = prepared.config
@@ -118,7 +130,7 @@ def _compute_or_start(
     deadline = math.inf if config.timeout is None else time.monotonic() + config.timeout
     with time_limit(config.timeout or 0), threads_set(config.trainer.threads):
         # The optimum is found here, once, whatever the number of ranks.
-        assembly = assemble(prepared, store.root / OPTIMA)
+        assembly = assemble(prepared, optima)
         _look_at_checkpoint(store, prepared, assembly)
         if meeting is not None:
             return _compute_together(store, prepared, assembly, begin, meeting)
@@ -186,10 +198,24 @@ def work_folder(store: ResultStore, run_id: str) -> Path:
 def _look_at_checkpoint(store: ResultStore, prepared: Prepared, assembly: Assembly) -> None:
     """Put a checkpoint that cannot be continued out of the way, or every new attempt would fail on it."""
     file = work_folder(store, prepared.run_id) / CHECKPOINT_NAME
-    trouble = why_unusable(file, assembly.task) if file.exists() else None
+    trouble = None
+    if file.exists():
+        trouble = _written_by_other_code(file.parent, prepared) or why_unusable(file, assembly.task)
+    write_atomically(file.parent / _CODE, canonical_json(prepared.code.distributions))
     if trouble is not None:
         place = store.root / ".damaged" / f"{prepared.run_id}-{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}.ckpt"
         place.parent.mkdir(exist_ok=True)
         file.rename(place)
-        message = f"{file} cannot be continued ({trouble}). It was moved to {place}; the run starts over."
-        print(f"drobench: {message}", file=sys.stderr)
+        _say(f"{file} cannot be continued ({trouble}). It was moved to {place}; the run starts over.")
+
+
+def _written_by_other_code(folder: Path, prepared: Prepared) -> str | None:
+    """Return what is wrong with a checkpoint that another version of the code began: half of each would be neither."""
+    note = folder / _CODE
+    found = note.read_text(encoding="utf-8") if note.exists() else None
+    same = found == canonical_json(prepared.code.distributions)
+    return None if same else "it was written by other code than that of this run"
+
+
+def _say(message: str) -> None:
+    print(f"drobench: {message}", file=sys.stderr)

@@ -24,7 +24,7 @@ from omegaconf.errors import OmegaConfBaseException
 from drobench.app.overrides import ConfigError, as_override, check_overrides, shown, with_home
 from drobench.app.plain_yaml import INTERPOLATION, read_plain_yaml, texts
 from drobench.app.results_folder import at_home
-from drobench.errors import SettingError, require_non_negative, require_positive
+from drobench.errors import SettingError, require_non_negative, require_one_of, require_positive
 from drobench.objective.predictor import ModelConfig
 from drobench.reformulation.reformulation import ReformulationConfig
 from drobench.registry import Catalogue, Registered
@@ -50,6 +50,7 @@ __all__ = [
     "register",
     "resolve",
     "schema",
+    "stored_mapping",
     "to_yaml",
 ]
 
@@ -76,11 +77,15 @@ class RunConfig:
     seed: int = 0
     timeout: float | None = None
     """Seconds after which the whole run is given up; null: never."""
+    trust: str = "same"
+    """What a stored run must have in common with the code here to be taken instead of being computed: `same`, the code
+    itself; `patch`, the versions of its packages up to the last number; `any`, nothing."""
     results: str = "results"
 
     def __post_init__(self) -> None:
         require_non_negative(self, "seed")
         require_positive(self, "timeout")
+        require_one_of(self, "trust", ("same", "patch", "any"))
         if self.seed > LARGEST_SEED:
             raise SettingError(f"RunConfig.seed must be at most {LARGEST_SEED}; found {shown(self.seed)}.")
         # Neither Hydra nor a variable of the environment does what a shell does with ~.
@@ -232,16 +237,23 @@ def to_yaml(config: RunConfig) -> str:
     return OmegaConf.to_yaml(OmegaConf.create(plain(config)))
 
 
-def from_yaml(text: str, catalogue: Catalogue) -> RunConfig:
-    """Return the typed configuration that `to_yaml` wrote, checked against the plugins installed now.
+def stored_mapping(text: str) -> dict[str, Any]:
+    """Return the plain values of a stored configuration, which may be a stranger's: nothing is filled in.
 
-    The text may be a stranger's: it is read as plain values, and nothing is filled in.
+    Raises:
+        DrobenchError: It is no YAML, no mapping, stands for too many values, or has something that would be filled in.
     """
     what = "The stored configuration"
     loaded = read_plain_yaml(text, what)
     if not isinstance(loaded, dict):
         raise ConfigError(f"{what} must be a mapping of settings; found {shown(loaded)}.")
     _refuse_interpolations(loaded, what)
+    return loaded
+
+
+def from_yaml(text: str, catalogue: Catalogue) -> RunConfig:
+    """Return the typed configuration that `to_yaml` wrote, checked against the plugins installed now."""
+    loaded = stored_mapping(text)
     base = OmegaConf.structured(RunConfig)
     for group, entries in _groups(catalogue).items():
         settings = loaded.get(group)
@@ -252,7 +264,7 @@ def from_yaml(text: str, catalogue: Catalogue) -> RunConfig:
     try:
         merged = cast(DictConfig, OmegaConf.merge(base, loaded))
     except Exception as error:  # omegaconf converts values of any kind, and fails there in ways of its own
-        raise ConfigError(f"{what} cannot be used: {_first_lines(error)}") from error
+        raise ConfigError(f"The stored configuration cannot be used: {_first_lines(error)}") from error
     return resolve(merged)
 
 

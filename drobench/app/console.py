@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from drobench.harmless import harmless
-from drobench.results.record import FAILURES, Status
+from drobench.results.record import FAILURES, Outcome, Status
 
 
 class HarmlessConsole(Console):
@@ -55,11 +55,11 @@ def _literally(text: str) -> str:
     return escape(harmless(text))
 
 
-def status_style(status: Status) -> str:
-    """Return the colour of a status."""
+def status_style(status: Status, outcome: Outcome | None = None) -> str:
+    """Return the colour of a status: green only where nothing is the matter with the outcome either."""
     if status in FAILURES:
         return "red"
-    return "yellow" if status is Status.SKIPPED else "green"
+    return "green" if status is not Status.SKIPPED and outcome in (Outcome.OK, None) else "yellow"
 
 
 class LiveLine:

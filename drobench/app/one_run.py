@@ -27,7 +27,8 @@ from drobench.app.prepare import Prepared, prepare
 from drobench.app.ranks import end_with_parent, told_by_launcher
 from drobench.errors import DrobenchError
 from drobench.registry import Catalogue, load_catalogue
-from drobench.results.record import Record, Status
+from drobench.results.outcome import in_words
+from drobench.results.record import Outcome, Record, Status
 from drobench.results.store import ResultStore
 from drobench.training.settings import TrainerConfig
 
@@ -86,7 +87,8 @@ def _lead(config: RunConfig, catalogue: Catalogue, meeting: Meeting) -> Record:
         record = run_cell(config, catalogue, meeting=meeting)
         code = 1 if record.status is Status.FAILED else 0
         there = " before; `drobench rerun` computes it again" if code == 0 and not meeting.over else ""
-        print(f"drobench: run {record.short_id} ended as {record.status}{there}: {record.reason}")
+        outcome = "" if record.outcome in (None, Outcome.OK) else f", {in_words(record.outcome)}"
+        print(f"drobench: run {record.short_id} ended as {record.status}{outcome}{there}: {record.reason}")
         return record
     finally:
         if not meeting.over:

@@ -2,14 +2,17 @@
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
+from drobench.app.code import Code, code_of
 from drobench.app.config import RunConfig
-from drobench.app.identity import identify
+from drobench.app.identity import asked_of
 from drobench.app.loading import LastDataset
 from drobench.app.ranks import told_by_launcher
 from drobench.data.dataset import Dataset
 from drobench.errors import DrobenchError
 from drobench.registry import Catalogue
+from drobench.results.record import content_id
 from drobench.training.loggers import check_logger
 from drobench.training.settings import TrainerConfig
 from drobench.training.trainer import check_devices
@@ -23,6 +26,8 @@ class Prepared:
         config: Its configuration.
         catalogue: The plugins it is made of.
         run_id: Its id; one whose data cannot be used has the id of a run that never saw data.
+        asked: What the id is made of.
+        code: The code that will make its result.
         started_at: The time, as it stands in records.
         dataset: Its data as loaded; none where they cannot be used.
         refusal: Why it cannot be computed; none where it can.
@@ -31,6 +36,8 @@ class Prepared:
     config: RunConfig
     catalogue: Catalogue
     run_id: str
+    asked: dict[str, Any]
+    code: Code
     started_at: str
     dataset: Dataset | None
     refusal: Exception | None
@@ -74,8 +81,17 @@ def prepare(
             _check_one_machine(config.trainer)
     except Exception as error:  # a dataset may raise anything, and in a sweep it is the result of this cell
         refusal = error
-    run_id = identify(config, catalogue, "" if dataset is None else dataset.sha256)
-    return Prepared(config, catalogue, run_id, datetime.now(UTC).isoformat(timespec="seconds"), dataset, refusal)
+    asked = asked_of(config, catalogue, "" if dataset is None else dataset.sha256)
+    return Prepared(
+        config=config,
+        catalogue=catalogue,
+        run_id=content_id(asked),
+        asked=asked,
+        code=code_of(config, catalogue),
+        started_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        dataset=dataset,
+        refusal=refusal,
+    )
 
 
 def _check_one_machine(trainer: TrainerConfig) -> None:

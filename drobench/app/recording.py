@@ -10,6 +10,9 @@ from drobench.app.config import plain
 from drobench.app.environment import environment, peak_memory
 from drobench.app.prepare import Prepared
 from drobench.data.dataset import Dataset
+from drobench.errors import DrobenchError
+from drobench.results.contents import is_of_numbers
+from drobench.results.outcome import outcome_of, scored_start
 from drobench.results.record import (
     Communication,
     Component,
@@ -51,6 +54,9 @@ def record_of(prepared: Prepared, status: Status, reason: str | None, **found: A
         reformulation=values["reformulation"],
         environment=environment(config.trainer.threads, config.trainer.processes),
         memory=Memory(peak_bytes=peak_memory()),
+        asked=prepared.asked,
+        code=prepared.code.distributions,
+        code_parts=prepared.code.parts,
         **found,
     )
 
@@ -78,6 +84,9 @@ def finished_record(prepared: Prepared, assembly: Assembly, module: SolverModule
         prepared,
         module.verdict.status,
         module.verdict.reason,
+        outcome=outcome_of(
+            module.verdict.status, scored_start(module.curve[0]), iterates["last"], assembly.reference.optimum
+        ),
         iterates=Iterates(**iterates),
         optimum=assembly.reference.optimum,
         optimum_reason=assembly.reference.reason,
@@ -100,8 +109,16 @@ def finished_record(prepared: Prepared, assembly: Assembly, module: SolverModule
 
 
 def curve_frame(module: SolverModule) -> polars.DataFrame:
-    """Return one row per evaluation."""
-    return polars.DataFrame(module.curve, infer_schema_length=None)
+    """Return one row per evaluation.
+
+    Raises:
+        DrobenchError: A problem has scored a point with something that is no number.
+    """
+    curve = polars.DataFrame(module.curve, infer_schema_length=None)
+    for name, kind in curve.schema.items():
+        if not is_of_numbers(kind):
+            raise DrobenchError(f"The metric {name!r} must be a number at every evaluation; found {kind}.")
+    return curve
 
 
 def solution_arrays(module: SolverModule, dataset: Dataset) -> dict[str, Array]:

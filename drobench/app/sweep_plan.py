@@ -2,11 +2,12 @@
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from drobench.app.composer import Composer
 from drobench.app.config import ConfigError, RunConfig, hydra_ready, resolve
+from drobench.app.freshness import why_stale
 from drobench.app.loading import LastDataset
 from drobench.app.prepare import prepare
 from drobench.app.sweep_file import Sweep
@@ -30,6 +31,8 @@ class Plan:
 
     finished: list[Cell]
     remaining: list[Cell]
+    stale: dict[str, str] = field(default_factory=dict)
+    """Why cells that are stored are among the remaining ones all the same, by id."""
 
     @property
     def run_ids(self) -> set[str]:
@@ -42,6 +45,7 @@ def plan(sweep: Sweep, extra: Sequence[str], catalogue: Catalogue, results: Path
     store = ResultStore(results)
     finished: list[Cell] = []
     remaining: list[Cell] = []
+    stale: dict[str, str] = {}
     seen: set[str] = set()
     with hydra_ready():
         composer = Composer(catalogue)
@@ -56,12 +60,17 @@ def plan(sweep: Sweep, extra: Sequence[str], catalogue: Catalogue, results: Path
             config.logger.group = sweep.name
         if config.timeout is None:
             config.timeout = sweep.timeout
-        cell = Cell(_label(words, sweep.cells), config, prepare(config, catalogue, datasets).run_id)
+        prepared = prepare(config, catalogue, datasets)
+        cell = Cell(_label(words, sweep.cells), config, prepared.run_id)
         if cell.run_id in seen:
             raise ConfigError(f"The sweep has the cell {cell.label!r} twice: two combinations mean the same run.")
         seen.add(cell.run_id)
-        (finished if store.finished(cell.run_id) else remaining).append(cell)
-    return Plan(finished, remaining)
+        stored = store.finished_record(cell.run_id)
+        why = None if stored is None else why_stale(stored, prepared.code, config.trust)
+        (remaining if stored is None or why is not None else finished).append(cell)
+        if why is not None:
+            stale[cell.run_id] = why
+    return Plan(finished, remaining, stale)
 
 
 def _label(words: list[str], cells: list[list[str]]) -> str:

@@ -1,10 +1,11 @@
 """Computing stored results again, from the stored solutions, and naming every number that comes out different.
 
 What a record says about its iterates is recomputed on the original problem, with the plugins and the data installed
-here; nothing of a bundle is ever run. The optimum is found and certified again. A run can also be repeated as a whole.
+here, and its files must not contradict each other; nothing of a bundle is ever run. The optimum is found and certified
+again. The method is not needed for that, so that results of methods that are not here are verified too. What the
+method did on the way, the curve and the counts, can only be shown by doing the run again as a whole.
 """
 
-import math
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -15,44 +16,49 @@ import torch
 
 from drobench.app.assemble import DTYPES, instance_of
 from drobench.app.cell import run_cell
-from drobench.app.config import RunConfig, from_yaml, plain
-from drobench.app.identity import determinants
+from drobench.app.claims import contradictions, iterate_values
+from drobench.app.code import code_of
+from drobench.app.config import from_yaml
+from drobench.app.freshness import why_stale
 from drobench.app.loading import LastDataset
-from drobench.app.optimum import RELATIVE_TOLERANCE, find_optimum
+from drobench.app.mismatches import Mismatch, compared
+from drobench.app.optimum import find_optimum
+from drobench.app.repetition import differences, refuse_more_than_there_is, why_not_repeatable
+from drobench.app.stored_config import ScoredPart, scored_part, stored_values
 from drobench.data.dataset import Dataset
-from drobench.errors import DrobenchError
+from drobench.objective.forms import Constrained
 from drobench.problem.problem import Problem
 from drobench.registry import Catalogue
-from drobench.results.record import FAILURES, ITERATES, Iterate, Record, Status, content_id
+from drobench.results.parts import RELATIVE_TOLERANCE
+from drobench.results.record import FAILURES, ITERATES, Record, Status
 from drobench.results.store import ResultStore
 from drobench.training.evaluation import Evaluator
 
 # By how much a recomputed number may differ: the order of sums is another on another machine.
 _TOLERANCES = {"float64": 1e-8, "float32": 1e-3}
-# A repeated run adds up the rounding errors of all its steps.
-_RERUN_TOLERANCE = 1e-6
-
-
-@dataclass(frozen=True)
-class Mismatch:
-    """A number or a setting that is not what the record says."""
-
-    run: str
-    what: str
-    recorded: Any
-    recomputed: Any
-
-    def __str__(self) -> str:
-        return f"{self.what}: recorded {self.recorded!r}, recomputed {self.recomputed!r}"
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What came of one run: mismatches, or why it could not be checked; neither if all is well."""
+    """What came of one run: mismatches, or why it could not be checked; neither if all is well.
+
+    Attributes:
+        mismatches: What is not as recorded.
+        unverified: Why nothing could be checked here.
+        nothing: Why there is nothing to check: the run failed, and says so.
+        changed: Of a repeated run, how the code here differs from the one that made it.
+    """
 
     record: Record
     mismatches: tuple[Mismatch, ...] = ()
     unverified: str | None = None
+    nothing: str | None = None
+    changed: str | None = None
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether all that was checked is as recorded."""
+        return not self.mismatches and self.unverified is None and self.nothing is None
 
 
 class Verifier:
@@ -67,119 +73,102 @@ class Verifier:
     def verify(self, record: Record) -> Verdict:
         """Check one run."""
         if not any(getattr(record.iterates, name) for name in ITERATES):
-            return Verdict(record, unverified=f"it {record.status} without a solution ({record.reason})")
+            if record.status in (*FAILURES, Status.SKIPPED):
+                return Verdict(record, nothing=f"it {record.status} without a solution ({record.reason})")
+            return Verdict(record, (Mismatch("iterates", f"{record.status} without any", "at least the last one"),))
         try:
-            config = from_yaml(self.store.config(record.run_id), self.catalogue)
-            dataset = self.datasets.load(config, self.catalogue)
-            found = [*self._identity(record, config, dataset), *self._results(record, config, dataset)]
-        except (DrobenchError, OSError, ValueError, RuntimeError) as error:
-            # Data that are not here, plugins that are not installed, points of another length.
+            values = stored_values(self.store.config(record.run_id))
+            part = scored_part(values, self.catalogue)
+            dataset = self.datasets.load(part, self.catalogue)
+            found = [
+                *contradictions(record, values, self.store.curve(record.run_id), self.catalogue),
+                *compared("dataset.sha256", record.dataset.sha256, dataset.sha256),
+                *self._results(record, part, dataset),
+            ]
+        except Exception as error:  # plugins not here, other data, forged values: one run must not hide the others
             return Verdict(record, unverified=f"{type(error).__name__}: {error}")
         return Verdict(record, tuple(found))
 
-    def _identity(self, record: Record, config: RunConfig, dataset: Dataset) -> Iterator[Mismatch]:
-        """Compare the settings in record and configuration, the data, and the id that follows from them."""
-        values = plain(config)
-        for group in ("solver", "problem", "dataset"):
-            recorded = getattr(record, group)
-            settings = dict(values[group])
-            yield from _compared(record, f"{group}.name", recorded.name, settings.pop("name"))
-            yield from _compared(record, f"{group}.config", recorded.config, settings)
-        for group in ("model", "budget", "reformulation"):
-            yield from _compared(record, group, getattr(record, group), values[group])
-        yield from _compared(record, "seed", record.seed, config.seed)
-        yield from _compared(record, "dataset.sha256", record.dataset.sha256, dataset.sha256)
-        # With the versions it was made with, which need not be those installed here.
-        decided = determinants(config, self.catalogue, dataset.sha256)
-        decided["plugins"] = {
-            group: [getattr(record, group).distribution, getattr(record, group).version]
-            for group in ("dataset", "problem", "solver")
-        }
-        yield from _compared(record, "run_id", record.run_id, content_id(decided))
-
-    def _results(self, record: Record, config: RunConfig, dataset: Dataset) -> Iterator[Mismatch]:
-        build = self.catalogue.problem(config.problem.name).entry.factory
-        exact = build(config.problem, dataset, config.model)
-        yield from self._optimum(record, config, dataset, exact)
-        dtype = DTYPES[config.trainer.dtype]
-        problem = exact if dtype is torch.float64 else build(config.problem, dataset.to("cpu", dtype), config.model)
+    def _results(self, record: Record, part: ScoredPart, dataset: Dataset) -> Iterator[Mismatch]:
+        build = self.catalogue.problem(part.problem.name).entry.factory
+        exact = build(part.problem, dataset, part.model)
+        yield from self._optimum(record, part, dataset, exact)
+        dtype = DTYPES[part.dtype]
+        problem = exact if dtype is torch.float64 else build(part.problem, dataset.to("cpu", dtype), part.model)
         evaluator = Evaluator(problem, None if record.optimum is None else record.optimum.value)
+        yield from self._start(record, problem, evaluator, part.dtype)
         points = self.store.solution(record.run_id)
         for name in ITERATES:
-            recorded: Iterate | None = getattr(record.iterates, name)
+            recorded = getattr(record.iterates, name)
             if recorded is None:
                 continue
             if name not in points:
-                yield Mismatch(record.run_id, f"solution of `{name}`", "scores", None)
+                yield Mismatch(f"solution of `{name}`", "scores", None)
                 continue
-            point = torch.from_numpy(points[name]).to(dtype)
-            scores = evaluator.score(point, recorded.step or 0).as_dict()
+            scores = evaluator.score(torch.from_numpy(points[name]).to(dtype), recorded.step or 0).as_dict()
             scores |= scores.pop("extra")
-            for field, value in {**vars(recorded), **recorded.others}.items():
-                if field in scores and field != "step":
-                    yield from _compared(
-                        record, f"{name}.{field}", value, scores[field], _TOLERANCES[config.trainer.dtype]
-                    )
-        yield from self._curve(record)
+            for field, value in iterate_values(recorded).items():
+                if field not in scores:
+                    yield Mismatch(f"{name}.{field}", value, "no metric of this problem")
+                yield from compared(f"{name}.{field}", value, scores.get(field, value), _TOLERANCES[part.dtype])
 
-    def _optimum(self, record: Record, config: RunConfig, dataset: Dataset, exact: Problem) -> Iterator[Mismatch]:
+    def _start(self, record: Record, problem: Problem, evaluator: Evaluator, dtype: str) -> Iterator[Mismatch]:
+        """Relative gaps are relative to the start, which is known without the method.
+
+        Under constraints it may have been projected on the way to the solver.
+        """
+        curve = self.store.curve(record.run_id)
+        if isinstance(problem.form, Constrained) or not curve.height:
+            return
+        start = problem.start(torch.Generator().manual_seed(record.seed)).to("cpu", DTYPES[dtype])
+        value = evaluator.score(start, 0).objective
+        yield from compared("curve: objective at the start", curve["objective"][0], value, _TOLERANCES[dtype])
+
+    def _optimum(self, record: Record, part: ScoredPart, dataset: Dataset, exact: Problem) -> Iterator[Mismatch]:
         if record.optimum is None:
             return
-        found = find_optimum(exact, instance_of(config, dataset), self.catalogue, self.optima).optimum
+        found = find_optimum(exact, instance_of(part, dataset), self.catalogue, self.optima).optimum
         value = None if found is None else found.value
         # Both are certified to this much, so they may differ by both.
-        yield from _compared(record, "optimum.value", record.optimum.value, value, 2.0 * RELATIVE_TOLERANCE)
-
-    def _curve(self, record: Record) -> Iterator[Mismatch]:
-        """The counters of the curve must never fall, nor end above those of the record."""
-        curve = self.store.curve(record.run_id)
-        for name in ("inner_values", "inner_jacobians", "loss_gradients", "constraint_checks", "projections"):
-            if name in curve.columns and curve.height:
-                counts = curve[name]
-                if not counts.is_sorted():
-                    yield Mismatch(record.run_id, f"curve: {name}", "falling", "never falling")
-                if counts[-1] > (getattr(record.oracle, name) or 0):
-                    yield Mismatch(record.run_id, f"oracle.{name}", getattr(record.oracle, name), counts[-1])
+        yield from compared("optimum.value", record.optimum.value, value, 2.0 * RELATIVE_TOLERANCE)
 
     def rerun(self, record: Record) -> Verdict:
-        """Do a run again as a whole."""
-        if record.budget.get("seconds") is not None:
-            return Verdict(record, unverified="its budget is in seconds, so that no two runs are the same")
-        if record.status in FAILURES or record.status is Status.SKIPPED:
-            return Verdict(record, unverified=f"it {record.status}")
-        with tempfile.TemporaryDirectory(prefix="drobench-rerun-") as folder:
-            try:
-                config = from_yaml(self.store.config(record.run_id), self.catalogue)
-                config = replace(config, results=folder, logger=replace(config.logger, name="none"))
-                again = run_cell(config, self.catalogue, datasets=self.datasets)
-            except (DrobenchError, OSError) as error:
-                return Verdict(record, unverified=f"{type(error).__name__}: {error}")
-        if again.iterates.last is None or record.iterates.last is None:
-            return Verdict(record, (Mismatch(record.run_id, "status", record.status, again.status),))
-        found = [
-            mismatch
-            for field in ("objective", "train_error", "test_error", "train_max_violation", "test_max_violation")
-            for mismatch in _compared(
-                record,
-                f"rerun: last.{field}",
-                getattr(record.iterates.last, field),
-                getattr(again.iterates.last, field),
-                _RERUN_TOLERANCE,
-            )
-        ]
-        return Verdict(record, tuple(found))
+        """Do a run again as a whole, in a folder that is forgotten, and compare everything but the time."""
+        try:
+            refuse_more_than_there_is(stored_values(self.store.config(record.run_id)))
+            with tempfile.TemporaryDirectory(prefix="drobench-rerun-") as folder:
+                return repeated(record, self.store, self.catalogue, Path(folder), self.optima, self.datasets)
+        except Exception as error:  # as above
+            return Verdict(record, unverified=f"{type(error).__name__}: {error}")
 
 
-def _compared(
-    record: Record, what: str, recorded: Any, recomputed: Any, tolerance: float | None = None
-) -> Iterator[Mismatch]:
-    if tolerance is None or not _are_numbers(recorded, recomputed):
-        same = recorded == recomputed
-    else:
-        same = math.isclose(recorded, recomputed, rel_tol=tolerance, abs_tol=tolerance)
-    if not same:
-        yield Mismatch(record.run_id, what, recorded, recomputed)
+def repeated(
+    record: Record,
+    store: ResultStore,
+    catalogue: Catalogue,
+    folder: Path,
+    optima: Path,
+    datasets: LastDataset | None = None,
+    **options: Any,
+) -> Verdict:
+    """Compute a stored run again, into another folder, and compare.
 
-
-def _are_numbers(*values: Any) -> bool:
-    return all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+    Args:
+        record: The run.
+        store: Where it is.
+        catalogue: The plugins, among which its own must be.
+        folder: The folder of results for the repetition, which is not the store's.
+        optima: Where certified optima are kept.
+        datasets: Who has loaded the data of the run before this one.
+        options: For `run_cell`.
+    """
+    config = from_yaml(store.config(record.run_id), catalogue)
+    # Whose account and project a stranger's run was logged to is none of our business.
+    config = replace(config, results=str(folder), logger=replace(config.logger, name="none"))
+    changed = why_stale(record, code_of(config, catalogue))
+    again = run_cell(config, catalogue, datasets=datasets, optima=optima, **options)
+    reason = why_not_repeatable(record, stored_values(store.config(record.run_id)))
+    if reason is not None:
+        return Verdict(record, unverified=reason, changed=changed)
+    curves = store.curve(record.run_id), ResultStore(folder).curve(again.run_id)
+    return Verdict(record, tuple(differences(record, curves[0], again, curves[1])), changed=changed)

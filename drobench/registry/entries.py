@@ -33,6 +33,9 @@ class Entry:
         reference: Where the method, problem or data comes from; empty if there is nothing to cite.
         config: A dataclass of the settings, each with a default. It becomes the schema of the config group.
         factory: Builds the thing; its first argument is an instance of `config`.
+        config_changes: One line for each time that a default came to mean something else, oldest first: which setting,
+            what it was, what it is. Runs asked for before and after are different runs. A new setting whose default is
+            what was done before is no change.
     """
 
     kind: ClassVar[str] = "entry"
@@ -42,6 +45,12 @@ class Entry:
     reference: str = ""
     config: type
     factory: Callable[..., Any]
+    config_changes: tuple[str, ...] = ()
+
+    @property
+    def config_version(self) -> int:
+        """The version of the settings' defaults: 1, and one more for each change."""
+        return 1 + len(self.config_changes)
 
     def __post_init__(self) -> None:
         self._require(
@@ -53,6 +62,11 @@ class Entry:
         self._require(isinstance(self.reference, str), "reference", "a text, empty if there is none")
         self._require_config()
         self._require(callable(self.factory), "factory", "something callable")
+        self._require(
+            isinstance(self.config_changes, tuple) and all(_is_one_line(line) for line in self.config_changes),
+            "config_changes",
+            "a tuple of lines, one for each change of what a default means",
+        )
 
     def _require_config(self) -> None:
         self._require(

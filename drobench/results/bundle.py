@@ -17,7 +17,7 @@ import json
 import re
 import reprlib
 import zipfile
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -59,24 +59,23 @@ class Limits:
 
 @dataclass(frozen=True)
 class Plugin:
-    """A package whose plugins took part.
+    """A package that took part.
 
     Attributes:
-        sha256: Of its source files as they were installed when the bundle was made; `None` if they were not.
+        code: Checksums of the files of it that made the runs, as their records say; empty for older records.
     """
 
     distribution: str
     version: str | None
-    sha256: str | None
+    code: tuple[str, ...]
 
 
-def pack(root: Path, records: Sequence[Record], plugins: Iterable[Plugin], output: Path) -> int:
+def pack(root: Path, records: Sequence[Record], output: Path) -> int:
     """Write a bundle of the runs; it appears complete or not at all.
 
     Args:
         root: The folder of results.
         records: The runs to put in.
-        plugins: The packages they were made with.
         output: The file to write.
 
     Returns:
@@ -94,7 +93,7 @@ def pack(root: Path, records: Sequence[Record], plugins: Iterable[Plugin], outpu
                 inside = f"runs/{record.run_id}/{name}"
                 checksums[inside] = {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
                 _add(archive, inside, content)
-        _add(archive, MANIFEST, json.dumps(_manifest(records, plugins, checksums), indent=1).encode())
+        _add(archive, MANIFEST, json.dumps(_manifest(records, checksums), indent=1).encode())
     return output.stat().st_size
 
 
@@ -105,9 +104,18 @@ def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
     archive.writestr(entry, content)
 
 
-def _manifest(
-    records: Sequence[Record], plugins: Iterable[Plugin], checksums: Mapping[str, Mapping[str, Any]]
-) -> dict[str, Any]:
+def packages_of(records: Sequence[Record]) -> list[Plugin]:
+    """Return the packages that these runs were made with."""
+    found: dict[tuple[str, str | None], set[str]] = {}
+    for record in records:
+        for part in (record.solver, record.problem, record.dataset):
+            if part.distribution is not None:
+                code = found.setdefault((part.distribution, part.version), set())
+                code |= {record.code[part.distribution]} if part.distribution in record.code else set()
+    return [Plugin(name, version, tuple(sorted(code))) for (name, version), code in sorted(found.items(), key=str)]
+
+
+def _manifest(records: Sequence[Record], checksums: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     datasets = {
         (record.dataset.name, record.dataset.sha256): {
             "name": record.dataset.name,
@@ -121,7 +129,7 @@ def _manifest(
     return {
         "format": FORMAT,
         "runs": len(records),
-        "plugins": [asdict(plugin) for plugin in sorted(plugins, key=lambda plugin: plugin.distribution)],
+        "plugins": [asdict(plugin) for plugin in packages_of(records)],
         "datasets": [datasets[key] for key in sorted(datasets, key=str)],
         "environments": [json.loads(text) for text in sorted(environments)],
         "files": dict(sorted(checksums.items())),
@@ -231,17 +239,17 @@ def _check_files(bundle: Path, files: Any) -> None:
 
 
 def _check_plugins(bundle: Path, plugins: Any) -> None:
-    """What is said of plugins is compared with those installed, and shown."""
+    """What is said of plugins is there to be read by people and programs."""
     sound = isinstance(plugins, list) and all(
         isinstance(plugin, dict)
         and isinstance(plugin.get("distribution"), str)
-        and all(isinstance(plugin.get(name), str | None) for name in ("version", "sha256"))
+        and isinstance(plugin.get("version"), str | None)
         for plugin in plugins
     )
     if not sound:
         raise BadBundle(
-            f"{bundle}: {MANIFEST} must list its `plugins`, each an object with the texts `distribution`, `version` and "
-            f"`sha256`; found {reprlib.repr(plugins)}."
+            f"{bundle}: {MANIFEST} must list its `plugins`, each an object with the texts `distribution` and "
+            f"`version`; found {reprlib.repr(plugins)}."
         )
 
 

@@ -11,9 +11,10 @@ import polars
 import safetensors
 import safetensors.numpy
 
-from drobench.files import sync
+from drobench.files import file_sha256, sync
 from drobench.results.fields import DamagedRecord, describe
 from drobench.results.record import Record
+from drobench.results.sealing import check_seal, check_sealed, sealed
 
 RECORD = "record.json"
 CURVE = "curve.parquet"
@@ -40,22 +41,26 @@ Content = TypeVar("Content")
 def write_contents(
     folder: Path, record: Record, curve: polars.DataFrame, solution: Mapping[str, Array], config_yaml: str
 ) -> None:
-    """Write the four files and wait until they are on the disk."""
-    (folder / RECORD).write_text(record.to_json(), encoding="utf-8")
+    """Write the four files, the record with the checksums of all, and wait until they are on the disk."""
     curve.write_parquet(folder / CURVE)
     # The format stores plain memory: an array that is a view with gaps has to be laid out first.
     arrays = {name: numpy.asarray(array, order="C") for name, array in solution.items()}
     safetensors.numpy.save_file(arrays, folder / SOLUTION)
     (folder / CONFIG).write_text(config_yaml, encoding="utf-8")
+    checksums = {name: file_sha256(folder / name) for name in (CURVE, SOLUTION, CONFIG)}
+    (folder / RECORD).write_text(sealed(record, checksums), encoding="utf-8")
     for name in (RECORD, CURVE, SOLUTION, CONFIG):
         sync(folder / name)
     sync(folder)
 
 
 def read_record(folder: Path, run_id: str) -> Record:
-    """Read `record.json`, which must belong to the run its folder is named after."""
+    """Read `record.json`, which must belong to the run its folder is named after, and be as it was written."""
     file = folder / RECORD
-    record = Record.from_json(_read(file, "UTF-8 text", _read_text), file)
+    text = _read(file, "UTF-8 text", _read_text)
+    check_seal(text, file)
+    record = Record.from_json(text, file)
+    check_sealed(record, text, file)
     if record.run_id != run_id:
         raise DamagedRecord(file, "run_id", f"the name of its folder, {run_id}", describe(record.run_id))
     return record
@@ -64,6 +69,11 @@ def read_record(folder: Path, run_id: str) -> Record:
 def read_curve(folder: Path) -> polars.DataFrame:
     """Read `curve.parquet`, whose columns are numbers or booleans."""
     return _read(folder / CURVE, "a complete Parquet file", _read_parquet)
+
+
+def is_of_numbers(kind: polars.DataType) -> bool:
+    """Whether a column of a curve may be of this type; one without any value has none."""
+    return kind.is_integer() or kind.is_float() or kind in (polars.Boolean, polars.Null)
 
 
 def read_solution(folder: Path) -> dict[str, Array]:
@@ -85,10 +95,27 @@ def check_contents(folder: Path, run_id: str) -> Record:
         OSError: If the system refuses to read, which says nothing about the files.
     """
     record = read_record(folder, run_id)
+    # Of the two large files only the curve: it is what comparisons read. A solution is checked when it is read.
+    for name in (CURVE, CONFIG):
+        check_file(folder, name, record)
     _read(folder / CURVE, "a complete Parquet file", _check_ends)
     _read(folder / SOLUTION, "a complete safetensors file", _open_solution)
     read_config(folder)
     return record
+
+
+def check_file(folder: Path, name: str, record: Record) -> None:
+    """Raise unless a file is what the record says was written; older records say nothing.
+
+    Raises:
+        DamagedRecord: It was changed.
+    """
+    expected = record.files.get(name)
+    if expected is None:
+        return
+    found = _read(folder / name, "a file", file_sha256)
+    if found != expected:
+        raise DamagedRecord(folder / name, None, f"what was written, with the sha256 {expected}", f"one with {found}")
 
 
 def _read(file: Path, expected: str, reader: Callable[[Path], Content]) -> Content:
@@ -128,7 +155,7 @@ def _read_parquet(file: Path) -> polars.DataFrame:
     # What follows is known before anything is decoded.
     columns = scan.collect_schema()
     for name, kind in columns.items():
-        if not (kind.is_integer() or kind.is_float() or kind in (polars.Boolean, polars.Null)):
+        if not is_of_numbers(kind):
             raise DamagedRecord(file, None, "columns of numbers", f"{name[:80]!a} of type {str(kind)[:80]}")
     rows = scan.select(polars.len()).collect().item() if columns else 0
     if rows * len(columns) > MOST_CELLS:
@@ -153,9 +180,13 @@ def _check_ends(file: Path) -> None:
 
 def _load_solution(file: Path) -> dict[str, Array]:
     try:
-        return safetensors.numpy.load_file(file)
+        arrays: dict[str, Array] = safetensors.numpy.load_file(file)
     except (TypeError, AttributeError) as error:
         raise safetensors.SafetensorError(f"a kind of number that numpy does not have: {error}") from None
+    for name, array in arrays.items():
+        if array.dtype.kind not in "biuf":
+            raise safetensors.SafetensorError(f"{name[:80]!a} of type {array.dtype}, not of real numbers")
+    return arrays
 
 
 def _open_solution(file: Path) -> None:

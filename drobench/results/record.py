@@ -46,6 +46,7 @@ __all__ = [
     "NewerSchema",
     "Optimum",
     "OracleCounts",
+    "Outcome",
     "Record",
     "Seconds",
     "Status",
@@ -80,6 +81,14 @@ FAILURES = frozenset({Status.DIVERGED, Status.NON_FINITE, Status.FAILED})
 """The statuses that a comparison counts against a solver."""
 
 
+class Outcome(StrEnum):
+    """What a run came to beside how it ended, as `drobench.results.outcome` defines it. The list is closed."""
+
+    OK = "ok"
+    WORSE_THAN_START = "worse_than_start"
+    START_IS_OPTIMAL = "start_is_optimal"
+
+
 class NewerSchema(DrobenchError):
     """A record was written by a later version of drobench.
 
@@ -106,15 +115,23 @@ class Record(Part):
 
     Attributes:
         reason: Why the run ended as it did; needed when it failed or was skipped.
+        outcome: Whether what the run returned is any better than its start; `None` without a scored last iterate, and
+            in files of older versions, where it is missing.
         started_at: ISO 8601; without an offset it is read as UTC.
         reformulation: Options of the way from the problem to the solver's form. Missing in a file means none.
         optimum_reason: Why there is no certified optimum, or `None`; also missing in files of runs that ended early.
+        asked: What the id is made of; `None` in records of versions whose id was made of the whole configuration.
+        code: Checksum of the code that made it, by distribution; empty in records of versions that did not say.
+        code_parts: The same by part: `framework`, `dataset`, `problem`, `solver`.
+        files: Checksums of the other files of the run, by name.
+        checksum: Of the record's own file; see `drobench.results.sealing`.
     """
 
     schema: int = SCHEMA
     run_id: str
     status: Status
     reason: str | None = None
+    outcome: Outcome | None = field(default=None, metadata=OPTIONAL)
     seed: int
     started_at: str
     solver: Component
@@ -132,6 +149,12 @@ class Record(Part):
     seconds: Seconds = field(default_factory=Seconds)
     memory: Memory = field(default_factory=Memory)
     environment: Environment = field(default_factory=Environment)
+    asked: dict[str, Any] | None = field(default=None, metadata=OPTIONAL)
+    code: dict[str, Any] = field(default_factory=dict, metadata=OPTIONAL)
+    code_parts: dict[str, Any] = field(default_factory=dict, metadata=OPTIONAL)
+    # Of the files it is stored in: the same record elsewhere is the same record.
+    files: dict[str, Any] = field(default_factory=dict, metadata=OPTIONAL, compare=False)
+    checksum: str | None = field(default=None, metadata=OPTIONAL, compare=False)
 
     @property
     def short_id(self) -> str:
@@ -231,6 +254,9 @@ def _check_values(record: Record, file: str | Path) -> None:
         raise DamagedRecord(file, "started_at", "an ISO 8601 time", describe(record.started_at)) from None
     if year not in _YEARS:
         raise DamagedRecord(file, "started_at", "a time from 1970 to 9998", describe(record.started_at))
+    for place in ("code", "code_parts", "files"):
+        if not all(isinstance(checksum, str) for checksum in getattr(record, place).values()):
+            raise DamagedRecord(file, place, "an object of checksums", describe(getattr(record, place)))
     route = record.others.get("route")
     if route is not None and not (isinstance(route, list) and all(isinstance(step, str) for step in route)):
         raise DamagedRecord(file, "route", "a list of texts", describe(route))

@@ -5,6 +5,8 @@
 <root>/.locks/           one lock file per run that is being computed
 <root>/.writing/         folders under construction
 <root>/.damaged/         runs that could not be read, set aside with the time
+<root>/.older/           finished runs that were computed again because their code had changed, with the time
+<root>/.reruns/          runs that were done again to be compared, each in a folder of results of its own
 <root>/.optima/          certified optima, one file per instance of a problem, shared by all runs on it
 <root>/.work/<run_id>/   checkpoints of a run that is being computed, gone when it is finished
 <root>/.logs/            what loggers and the workers of a sweep wrote
@@ -22,7 +24,7 @@ import filelock
 import polars
 
 from drobench.errors import DrobenchError
-from drobench.files import sync, temporary_name
+from drobench.files import sync, temporary_name, whole_folder
 from drobench.results import contents
 from drobench.results.contents import Array
 from drobench.results.fields import DamagedRecord
@@ -93,6 +95,8 @@ class ResultStore:
     def write(self, record: Record, curve: polars.DataFrame, solution: Mapping[str, Array], config_yaml: str) -> Path:
         """Store a run; it appears complete or not at all, in place of an older one with the same id.
 
+        An older one that was finished is kept in `.older`, and a damaged one in `.damaged`.
+
         Args:
             record: The record.
             curve: One row per evaluation; a run that failed early may have none.
@@ -112,6 +116,7 @@ class ResultStore:
             built = self._temporary_folder()
             try:
                 contents.write_contents(built, record, curve, solution, config_yaml)
+                self._keep_finished(record.run_id)
                 older = install(built, target)
                 sync(self.root)
                 if older is not None:
@@ -149,8 +154,10 @@ class ResultStore:
 
     def solution(self, run_id: str) -> dict[str, Array]:
         """The flat iterates of a run by name; raises as `read` does."""
+        folder = self._folder(self.resolve(run_id))
         with self._explained("read"):
-            return contents.read_solution(self._folder(self.resolve(run_id)))
+            contents.check_file(folder, contents.SOLUTION, contents.read_record(folder, folder.name))
+            return contents.read_solution(folder)
 
     def config(self, run_id: str) -> str:
         """The resolved config of a run as YAML; raises as `read` does."""
@@ -158,7 +165,11 @@ class ResultStore:
             return contents.read_config(self._folder(self.resolve(run_id)))
 
     def finished(self, run_id: str) -> bool:
-        """Whether a run need not be computed again: it is stored, readable, and neither failed nor skipped.
+        """Whether a run is stored, readable, and neither failed nor skipped; raises as `finished_record` does."""
+        return self.finished_record(run_id) is not None
+
+    def finished_record(self, run_id: str) -> Record | None:
+        """The record of a run that is stored, readable, and neither failed nor skipped; `None` if there is none.
 
         Args:
             run_id: The full id.
@@ -169,9 +180,14 @@ class ResultStore:
         folder = self._folder(run_id)
         with self._explained("read"):
             try:
-                return contents.check_contents(folder, run_id).status not in _TRIED_AGAIN
+                record = contents.check_contents(folder, run_id)
             except DamagedRecord:
-                return False
+                return None
+        return None if record.status in _TRIED_AGAIN else record
+
+    def rerun_folder(self, run_id: str) -> Path:
+        """A new folder of results for doing this run again, beside the stored one and never in its place."""
+        return self.root / ".reruns" / f"{short_id(run_id)}-{_now()}"
 
     def records(self) -> Scan:
         """Read every record, oldest first, and set aside what is damaged.
@@ -256,9 +272,18 @@ class ResultStore:
 
     def _set_aside(self, folder: Path, name: str) -> Path:
         self._damaged.mkdir(parents=True, exist_ok=True)
-        place = self._damaged / f"{name}-{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}"
+        place = self._damaged / f"{name}-{_now()}"
         folder.rename(place)
         return place
+
+    def _keep_finished(self, run_id: str) -> None:
+        """Copy a finished run before its name goes to a new result: there is no moment without it."""
+        if not self.finished(run_id):
+            return
+        place = self.root / ".older" / f"{run_id}-{_now()}"
+        with whole_folder(place) as copy:
+            for file in self._folder(run_id).iterdir():
+                shutil.copy2(file, copy / file.name)
 
     def _discard(self, older: Path, run_id: str) -> None:
         """Remove a replaced run, but keep what was damaged: somebody may want to know how."""
@@ -310,3 +335,7 @@ class ResultStore:
                 f"The results folder {self.root} cannot be {verb} ({error}). "
                 "Set `results=DIR` or the variable DROBENCH_RESULTS to a folder that you may write to."
             ) from error
+
+
+def _now() -> str:
+    return f"{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}"

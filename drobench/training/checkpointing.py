@@ -18,19 +18,21 @@ from drobench.training.solver_module import SolverModule, Task
 
 
 class PeriodicCheckpoint(pl.Callback):
-    """Writes `path` every so many seconds or solver steps, all ranks together."""
+    """Writes `path` every so many seconds or solver steps, all ranks together.
+
+    Steps are those at multiples of `steps`, on any machine and after any interruption.
+    """
 
     def __init__(self, path: Path, seconds: float | None, steps: int | None) -> None:
         self.path = path
         self.seconds = seconds
         self.steps = steps
         self.saved_at = 0.0
-        self.saved_steps = 0
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         assert isinstance(pl_module, SolverModule)
         self.saved_at = time.monotonic()
-        self.saved_steps = pl_module.steps
+        pl_module.save_every = self.steps
 
     def on_train_batch_end(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
@@ -38,7 +40,7 @@ class PeriodicCheckpoint(pl.Callback):
         """Save if it is time to; clocks differ between ranks, so rank 0 decides for all."""
         assert isinstance(pl_module, SolverModule)
         due = self.seconds is not None and time.monotonic() - self.saved_at >= self.seconds
-        due = due or (self.steps is not None and pl_module.steps - self.saved_steps >= self.steps)
+        due = due or (self.steps is not None and pl_module.steps % self.steps == 0)
         if trainer.should_stop or not trainer.strategy.broadcast(due):
             return
         partial = self.path.with_suffix(".partial")
@@ -46,7 +48,6 @@ class PeriodicCheckpoint(pl.Callback):
         if trainer.is_global_zero:
             partial.replace(self.path)
         self.saved_at = time.monotonic()
-        self.saved_steps = pl_module.steps
 
 
 def why_unusable(file: Path, task: Task) -> str | None:

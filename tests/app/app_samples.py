@@ -16,6 +16,7 @@ from torch import Tensor
 
 from drobench.app.composer import Composer
 from drobench.app.config import RunConfig, hydra_ready, register, resolve
+from drobench.files import file_sha256
 from drobench.objective.forms import FiniteSum
 from drobench.registry import (
     Catalogue,
@@ -28,6 +29,7 @@ from drobench.registry import (
     hookimpl,
 )
 from drobench.results.record import Component, DatasetComponent, Iterate, Iterates, Record, Status, content_id
+from drobench.results.sealing import sealed
 from drobench.results.store import ResultStore
 from drobench.solver import Solver
 
@@ -105,6 +107,21 @@ def guest(name: str, act: Act = gradient_step, **changes: Any) -> SolverEntry:
     return SolverEntry(**(fields | changes))
 
 
+def uphill_step(state: GuestState, oracle: Any) -> Tensor:
+    """Do the opposite of what a sound solver would."""
+    _, gradients = oracle.estimate(state.point[None], oracle.draw())
+    return state.point + 0.1 * gradients[0]
+
+
+def contradictory_table(folder: Path) -> tuple[str, ...]:
+    """Write a table with both labels for every row, and return the words that choose CVaR on it: zero is optimal."""
+    file = folder / "contradictory.csv"
+    lines = [f"{x},{z},{label}" for x, z in ((1, 0), (0, 1), (2, 1), (1, 3), (-1, 2)) for label in (0, 1)]
+    file.write_text("\n".join(["x,z,label", *lines]) + "\n")
+    data = ("dataset=tabular", f"dataset.path={file}", "dataset.label=label", "dataset.split=[1.0,0.0,0.0]")
+    return ("problem=cvar_classification", "problem.l2=0.1", *data, "budget.passes=null", "budget.steps=5")
+
+
 def catalogue_with(
     *,
     solvers: tuple[SolverEntry, ...] = (),
@@ -150,11 +167,18 @@ def configured(catalogue: Catalogue, results: Path, *words: str, base: tuple[str
 
 
 def altered(folder: Path, run_id: str, change: Callable[[dict[str, Any]], None]) -> None:
-    """Write another number, or another text, into a stored record."""
+    """Write another number, or another text, into a stored record, and seal it again as a forger would."""
     file = folder / run_id / "record.json"
     content = json.loads(file.read_text())
     change(content)
-    file.write_text(json.dumps(content))
+    others = ("curve.parquet", "solution.safetensors", "config.yaml")
+    checksums = {name: file_sha256(folder / run_id / name) for name in others}
+    file.write_text(sealed(Record.from_mapping(content), checksums))
+
+
+def resealed(folder: Path, run_id: str) -> None:
+    """Seal a run again after one of its other files was changed."""
+    altered(folder, run_id, lambda content: None)
 
 
 def stored_runs(root: Path, solvers: tuple[str, ...] = ("alpha", "beta"), seeds: int = 2) -> ResultStore:

@@ -2,13 +2,15 @@
 
 import copy
 import dataclasses
+from dataclasses import dataclass, field
 
 import pytest
 from app_samples import catalogue_with, guest
+from hydra.core.config_store import ConfigStore
 
 from drobench.app.cell import run_cell
 from drobench.app.config import plain
-from drobench.app.identity import determinants, identify
+from drobench.app.identity import asked_of, identify, settings_beyond_defaults
 from drobench.registry import load_catalogue
 
 DETERMINING = ("dataset", "problem", "solver", "model", "reformulation", "budget", "evaluation")
@@ -60,6 +62,7 @@ def test_every_hyperparameter_of_every_solver_changes_the_id(configure, catalogu
     [
         ("", "results", "/another/place"),
         ("", "timeout", 3.0),
+        ("", "trust", "any"),
         ("logger", "name", "csv"),
         ("trainer", "threads", 2),
         ("trainer", "checkpoint_seconds", 1.0),
@@ -94,11 +97,66 @@ def test_processes_count_over_all_nodes(configure, catalogue):
     assert identify(two_devices, catalogue, "data") == identify(two_nodes, catalogue, "data")
 
 
-def test_the_version_of_a_plugin_is_part_of_the_id_of_its_runs_only(configure):
+def test_the_version_of_a_plugin_is_no_part_of_the_question(configure):
     old, new = (catalogue_with(solvers=(guest("visitor"),), version=version) for version in ("1.0", "1.1"))
-    theirs, ours = configure("solver=visitor", using=old), configure("solver=scgd", using=old)
-    assert identify(theirs, old, "data") != identify(theirs, new, "data")
-    assert identify(ours, old, "data") == identify(ours, new, "data")
+    theirs = configure("solver=visitor", using=old)
+    assert identify(theirs, old, "data") == identify(theirs, new, "data")
+
+
+@dataclass
+class EarlierConfig:
+    rate: float = 0.1
+    layers: list[int] = field(default_factory=lambda: [3])
+
+
+@dataclass
+class LaterConfig(EarlierConfig):
+    momentum: float = 0.0
+    names: list[str] = field(default_factory=list)
+
+
+def visiting(config, *changes):
+    return catalogue_with(solvers=(guest("visitor", config=config, config_changes=changes),))
+
+
+@pytest.mark.parametrize("words", [(), ("solver.rate=0.5",), ("solver.layers=[1,2]", "solver.rate=0.7")])
+def test_a_new_setting_with_a_default_leaves_every_id_as_it_is(configure, words):
+    ids = []
+    for config in (EarlierConfig, LaterConfig):
+        catalogue = visiting(config)
+        ConfigStore.instance().repo.pop("solver", None)
+        ids.append(identify(configure("solver=visitor", *words, using=catalogue), catalogue, "data"))
+    assert ids[0] == ids[1]
+
+
+def test_another_value_of_the_new_setting_is_another_run(configure):
+    catalogue = visiting(LaterConfig)
+    plainly = configure("solver=visitor", using=catalogue)
+    assert identify(plainly, catalogue, "data") != identify(
+        configure("solver=visitor", "solver.momentum=0.9", using=catalogue), catalogue, "data"
+    )
+
+
+def test_a_default_that_means_something_else_makes_another_run(configure):
+    before, after = visiting(EarlierConfig), visiting(EarlierConfig, "rate: was the step, is the step over L")
+    config = configure("solver=visitor", using=before)
+    assert identify(config, before, "data") != identify(config, after, "data")
+
+
+def test_defaults_of_nested_settings_do_not_enter():
+    @dataclass
+    class Inner:
+        a: int = 1
+        b: int = 2
+
+    @dataclass
+    class Outer:
+        name: str = "x"
+        inner: Inner = field(default_factory=lambda: Inner(b=5))
+
+    assert settings_beyond_defaults(Outer()) == {"name": "x"}
+    assert settings_beyond_defaults(Outer(inner=Inner(a=3, b=5))) == {"name": "x", "inner": {"a": 3, "b": 5}}
+    assert settings_beyond_defaults(Outer(inner=Inner())) == {"name": "x", "inner": {}}
 
 
 def test_choosing_other_plugins_changes_the_id(configure, catalogue):
@@ -113,8 +171,8 @@ def test_the_same_settings_written_differently_are_the_same_run(configure, catal
 
 
 def test_the_determinants_are_complete_and_carry_no_path(configure, catalogue, results):
-    found = determinants(configure(), catalogue, "data")
-    assert set(found) == {*DETERMINING, "seed", "dtype", "processes", "plugins", "data_sha256"}
+    found = asked_of(configure(), catalogue, "data")
+    assert set(found) == {*DETERMINING, "seed", "dtype", "processes", "plugins", "config_version", "data_sha256"}
     assert str(results) not in repr(found)
 
 

@@ -10,7 +10,10 @@ from drobench.results.store import ResultStore
 
 def test_the_csv_logger_writes_beside_the_run_not_into_it(configure, catalogue, results):
     plain = run_cell(configure(), catalogue)
-    logged = run_cell(configure("logger=csv"), catalogue, again=True)
+    config = configure("logger=csv")
+    config.results = str(results.with_name("others"))
+    logged = run_cell(config, catalogue)
+    results = results.with_name("others")
     assert logged.run_id == plain.run_id
     metrics = polars.read_csv(results / ".logs" / plain.run_id / "metrics.csv")
     assert metrics["objective"].len() == ResultStore(results).curve(plain.run_id).height

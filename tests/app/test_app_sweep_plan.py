@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 
 import pytest
-from app_samples import catalogue_with, guest
+from app_samples import altered, catalogue_with, guest
 
 from drobench.app.cell import fail_cell, run_cell
 from drobench.app.prepare import prepare
@@ -137,3 +137,29 @@ def test_the_quickstart_is_three_solvers_with_three_seeds(catalogue, results):
     assert {cell.config.solver.name for cell in cells} == {"gcivr", "scgd", "unconstrained"}
     assert {cell.config.seed for cell in cells} == {0, 1, 2}
     assert {cell.config.dataset.name for cell in cells} == {"breast_cancer"}
+
+
+class TestStale:
+    """Cells that are stored, but were made by other code."""
+
+    @pytest.fixture
+    def edited(self, planned, catalogue, results):
+        (cell, _) = planned("grid: {seed: [0, 1]}").remaining
+        record = run_cell(cell.config, catalogue)
+        altered(results, record.run_id, lambda content: content["code"].update(drobench="0" * 64))
+        altered(results, record.run_id, lambda content: content["code_parts"].update(framework="0" * 64))
+        return record
+
+    def test_they_are_to_be_done_again_with_a_reason(self, planned, edited):
+        found = planned("grid: {seed: [0, 1]}")
+        assert (len(found.finished), len(found.remaining)) == (0, 2)
+        assert found.stale == {edited.run_id: "the code of drobench itself has changed since"}
+
+    def test_trust_takes_them(self, planned, edited):
+        found = planned("grid: {seed: [0, 1]}", "trust=patch")
+        assert (len(found.finished), len(found.remaining), found.stale) == (1, 1, {})
+
+    def test_the_sweep_counts_them(self, edited, command, sweep_file, results):
+        shown = command("sweep", sweep_file("grid: {seed: [0, 1]}"), "--dry-run", "--results", results)
+        assert "2 to do (1 of them stale)" in shown.out
+        assert "stale: 1 cells: the code of drobench itself has changed since" in shown.out

@@ -1,5 +1,7 @@
 """Hand-made records with known contents, for the tests of this folder."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy
@@ -76,3 +78,12 @@ def make_curve(objectives: list[float], optimum: float | None = None, **columns:
         "gap": gaps,
     }
     return polars.DataFrame(data | columns)
+
+
+def unsealed(folder: Path) -> None:
+    """Make a stored run one of a version that kept no checksums."""
+    file = folder / "record.json"
+    content = json.loads(file.read_text())
+    for name in ("files", "checksum", "asked", "code", "code_parts"):
+        del content[name]
+    file.write_text(json.dumps(content))

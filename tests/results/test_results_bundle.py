@@ -6,6 +6,7 @@ import json
 import os
 import stat
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import polars
@@ -14,11 +15,9 @@ from result_samples import CONFIG, SOLUTION, make_curve, make_record
 
 from drobench.errors import DrobenchError
 from drobench.results import contents
-from drobench.results.bundle import FILES, MANIFEST, BadBundle, Limits, Plugin, pack, unpack
-from drobench.results.record import Iterate, Status
+from drobench.results.bundle import FILES, MANIFEST, BadBundle, Limits, Plugin, pack, packages_of, unpack
+from drobench.results.record import Component, Iterate, Status
 from drobench.results.store import ResultStore
-
-PLUGINS = [Plugin("drobench", "0.1.0", "c" * 64), Plugin("a-stranger", "2.0", None)]
 
 
 @pytest.fixture
@@ -34,7 +33,7 @@ def store(tmp_path):
 
 @pytest.fixture
 def bundle(store, tmp_path):
-    pack(store.root, store.records().records, PLUGINS, tmp_path / "bundle.zip")
+    pack(store.root, store.records().records, tmp_path / "bundle.zip")
     return tmp_path / "bundle.zip"
 
 
@@ -82,24 +81,34 @@ class TestRoundTrip:
     def test_the_manifest_says_what_made_the_results(self, bundle, root):
         manifest = unpack(bundle, root)
         assert manifest["runs"] == 3
-        assert [plugin["distribution"] for plugin in manifest["plugins"]] == ["a-stranger", "drobench"]
+        assert manifest["plugins"] == [{"distribution": "drobench", "version": "0.1.0", "code": []}]
         assert manifest["datasets"] == [{"name": "tiny", "sha256": "a" * 64, "rows": 4, "twin": False}]
         assert manifest["environments"][0]["hardware"] == "one machine"
 
+    def test_packages_are_listed_with_the_code_that_made_the_runs(self):
+        other = Component(name="theirs", config={}, distribution="a-stranger", version="2.0")
+        first, second = make_record(seed=0), make_record(seed=1)
+        first = replace(first, solver=other, code={"drobench": "c" * 64, "a-stranger": "d" * 64})
+        second = replace(second, code={"drobench": "e" * 64})
+        assert packages_of([second, first]) == [
+            Plugin("a-stranger", "2.0", ("d" * 64,)),
+            Plugin("drobench", "0.1.0", ("c" * 64, "e" * 64)),
+        ]
+
     def test_the_same_results_make_the_same_bytes(self, store, bundle, tmp_path):
-        pack(store.root, list(reversed(store.records().records)), reversed(PLUGINS), tmp_path / "again.zip")
+        pack(store.root, list(reversed(store.records().records)), tmp_path / "again.zip")
         assert (tmp_path / "again.zip").read_bytes() == bundle.read_bytes()
 
     def test_nothing_to_pack_is_said(self, tmp_path):
         with pytest.raises(DrobenchError, match=r"no run in .* to pack"):
-            pack(tmp_path, [], [], tmp_path / "bundle.zip")
+            pack(tmp_path, [], tmp_path / "bundle.zip")
         assert not (tmp_path / "bundle.zip").exists()
 
     def test_a_failure_on_the_way_leaves_no_file(self, store, tmp_path):
         records = store.records().records
         (store.root / records[-1].run_id / "curve.parquet").unlink()
         with pytest.raises(FileNotFoundError):
-            pack(store.root, records, PLUGINS, tmp_path / "bundle.zip")
+            pack(store.root, records, tmp_path / "bundle.zip")
         assert [file.name for file in tmp_path.iterdir()] == ["results"]
 
 

@@ -5,7 +5,7 @@ import os
 
 import numpy
 import pytest
-from result_samples import CONFIG, SOLUTION, make_curve, make_record
+from result_samples import CONFIG, SOLUTION, make_curve, make_record, unsealed
 
 from drobench.results import contents
 from drobench.results.fields import DamagedRecord
@@ -56,7 +56,32 @@ def test_a_file_that_is_cut_short_is_named(folder, name):
 def test_text_that_is_no_text_is_named(folder):
     (folder / contents.CONFIG).write_bytes(b"\xff\xfe\xfa")
     with pytest.raises(DamagedRecord, match=r"config\.yaml.*UTF-8 text.*UnicodeDecodeError"):
+        contents.read_config(folder)
+
+
+@pytest.mark.parametrize("name", [contents.CURVE, contents.CONFIG])
+def test_a_file_that_was_changed_is_named(folder, name):
+    file = folder / name
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(DamagedRecord, match=rf"{name}: the file should be what was written, with the sha256"):
         contents.check_contents(folder, RECORD.run_id)
+
+
+def test_a_changed_solution_is_named_when_it_is_read(folder):
+    file = folder / contents.SOLUTION
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+    record = contents.check_contents(folder, RECORD.run_id)
+    with pytest.raises(DamagedRecord, match="solution"):
+        contents.check_file(folder, contents.SOLUTION, record)
+
+
+def test_a_record_of_a_version_that_did_not_seal_is_read(folder):
+    unsealed(folder)
+    assert contents.check_contents(folder, RECORD.run_id).files == {}
 
 
 def test_a_record_belongs_to_its_folder(folder):

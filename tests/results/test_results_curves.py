@@ -2,7 +2,7 @@
 
 import polars
 import pytest
-from result_samples import CONFIG, SOLUTION, make_curve, make_record
+from result_samples import CONFIG, SOLUTION, make_curve, make_record, unsealed
 
 from drobench.results import contents, curves
 from drobench.results.curves import RUN, ManyCurves, StoredCurves, UnreadableCurves, one_by_one, read_many
@@ -36,7 +36,8 @@ def test_read_together_they_are_what_they_are_one_by_one(store):
 
 
 def damage(store, run_id):
-    """Damage a curve between sound marks, which is seen only when it is read."""
+    """Damage a curve between sound marks, in a run without seal: that is seen only when it is read."""
+    unsealed(store.root / run_id)
     file = store.root / run_id / "curve.parquet"
     content = bytearray(file.read_bytes())
     content[4:-8] = bytes(len(content) - 12)
@@ -70,6 +71,7 @@ def test_a_damaged_run_that_somebody_holds_is_left_in_place_and_named(store):
 def test_a_curve_of_something_else_than_numbers_is_set_aside(store, column, name):
     """Whether the column is asked for or not: the report reads all of them."""
     first = run_ids(store)[0]
+    unsealed(store.root / first)
     make_curve([3.0, 2.0, 1.0], **{name: column}).write_parquet(store.root / first / "curve.parquet")
     with pytest.raises(UnreadableCurves, match=rf"columns of numbers; found '{name}' of type"):
         StoredCurves(store)(first)

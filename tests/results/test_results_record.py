@@ -18,6 +18,7 @@ from drobench.results.record import (
     Iterate,
     Iterates,
     NewerSchema,
+    Outcome,
     Record,
     Status,
     canonical_json,
@@ -289,3 +290,23 @@ def test_nesting_has_a_limit(levels, good):
         return
     with pytest.raises(DamagedRecord):
         Record.from_json(text)
+
+
+def test_the_outcome_is_a_field_of_a_closed_list_that_older_files_lack():
+    payload = make_record(outcome=Outcome.OK).to_mapping()
+    assert payload["outcome"] == "ok"
+    del payload["outcome"]
+    assert Record.from_mapping(payload).outcome is None
+    payload["outcome"] = "worse_than_start"
+    record = Record.from_mapping(payload)
+    assert (record.outcome, record.others) == (Outcome.WORSE_THAN_START, {})
+    payload["outcome"] = "splendid"
+    with pytest.raises(
+        DamagedRecord, match="`outcome` should be one of ok, worse_than_start, start_is_optimal or null"
+    ):
+        Record.from_mapping(payload)
+
+
+@pytest.mark.parametrize("place", ["code", "code_parts", "files"])
+def test_checksums_are_texts(place):
+    assert damaged_by(lambda payload: payload.update({place: {"drobench": ["a"]}})).field == place

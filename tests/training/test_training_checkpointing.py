@@ -83,7 +83,7 @@ def test_lightning_goes_on_counting_where_it_was(bench, tmp_path):
 
 
 def test_a_checkpoint_is_plain_data_with_one_state_per_process(bench, same, tmp_path):
-    by_a_smaller_budget(bench, bench.solver("gcivr_average"), tmp_path)
+    bench.train(bench.task(bench.solver("gcivr_average"), passes=6), tmp_path, checkpoint_seconds=1e-6)
     saved = torch.load(tmp_path / "last.ckpt", weights_only=True)["drobench"]
     assert len(saved["ranks"]) == 1
     (mine,) = saved["ranks"]
@@ -94,14 +94,17 @@ def test_a_checkpoint_is_plain_data_with_one_state_per_process(bench, same, tmp_
     assert not (tmp_path / "last.partial").exists()
 
 
+@pytest.mark.parametrize("chunk_seconds", [0.0, 1e6])
 @pytest.mark.parametrize("every", [1, 25])
-def test_checkpoints_are_written_no_oftener_than_asked(bench, told, monkeypatch, tmp_path, every):
-    """Evaluations after every ten steps, and nowhere else, end a training step of this solver."""
+def test_checkpoints_are_written_at_the_steps_asked_for_on_any_machine(
+    bench, told, monkeypatch, tmp_path, every, chunk_seconds
+):
+    """A fast machine comes back at evaluations, after every ten steps; a slow one after each step."""
     import pytorch_lightning as pl
 
     from drobench.training import solver_module
 
-    monkeypatch.setattr(solver_module, "_CHUNK_SECONDS", 1e6)
+    monkeypatch.setattr(solver_module, "_CHUNK_SECONDS", chunk_seconds)
     written = []
     original = pl.Trainer.save_checkpoint
 
@@ -112,13 +115,28 @@ def test_checkpoints_are_written_no_oftener_than_asked(bench, told, monkeypatch,
     monkeypatch.setattr(pl.Trainer, "save_checkpoint", save)
     bench.train(bench.task(told(lambda point, step: point), steps=100), tmp_path, checkpoint_steps=every)
     # None at the end: there is nothing left to continue.
-    assert written == {1: list(range(10, 100, 10)), 25: [30, 60, 90]}[every]
+    assert written == list(range(every, 100, every))
 
 
 def test_no_checkpoint_is_written_unless_asked_for(bench, tmp_path):
     bench.train(bench.task(bench.solver("scgd"), passes=3), tmp_path)
     bench.train(bench.task(bench.solver("scgd"), passes=3), tmp_path, checkpoint_seconds=1e6, checkpoint_steps=10**9)
     assert not (tmp_path / "last.ckpt").exists()
+
+
+def test_a_checkpoint_from_before_there_were_totals_is_continued(bench, same, untimed, tmp_path):
+    straight = bench.train(bench.task(bench.solver("scgd"), passes=PASSES), tmp_path / "straight")
+    by_a_smaller_budget(bench, bench.solver("scgd"), tmp_path)
+    file, task = tmp_path / "last.ckpt", bench.task(bench.solver("scgd"), passes=PASSES)
+    saved = torch.load(file, weights_only=True)
+    del saved["drobench"]["quiet_steps"]
+    for rank in saved["drobench"]["ranks"]:
+        del rank["oracle"]["totals"]
+    torch.save(saved, file)
+    assert why_unusable(file, task) is None
+    resumed = bench.train(task, tmp_path)
+    assert untimed(resumed.curve) == untimed(straight.curve)
+    assert same(resumed.oracle.state_dict(), straight.oracle.state_dict())
 
 
 @pytest.mark.parametrize("change", ["older", "newer", "elsewhere"])

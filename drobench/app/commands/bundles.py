@@ -5,7 +5,7 @@ import random
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from drobench.app.commands.parsing import AddCommand, add_results, results_of
 from drobench.errors import DrobenchError
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from drobench.app.verification import Verdict, Verifier
-    from drobench.registry import Catalogue
     from drobench.results.merge import Merged
     from drobench.results.record import Record
     from drobench.results.store import ResultStore, Trouble
@@ -40,8 +39,6 @@ def pack(options: argparse.Namespace) -> int:
     from rich.markup import escape
 
     from drobench.app.console import open_console
-    from drobench.app.plugin_sources import plugins_of
-    from drobench.registry import load_catalogue
     from drobench.results.bundle import pack as write_bundle
     from drobench.results.store import ResultStore
 
@@ -50,7 +47,7 @@ def pack(options: argparse.Namespace) -> int:
     scan = store.records()
     for trouble in scan.troubles:
         console.print(f"[yellow]left out:[/yellow] {escape(trouble.message)}", soft_wrap=True)
-    size = write_bundle(store.root, scan.records, plugins_of(scan.records, load_catalogue()), output)
+    size = write_bundle(store.root, scan.records, output)
     console.print(
         f"{escape(str(output))}: {len(scan.records)} runs, {size / 1e6:.2f} MB. Whoever gets it can check it with "
         f"[bold]drobench verify {escape(output.name)}[/bold].",
@@ -78,13 +75,14 @@ def verify(options: argparse.Namespace) -> int:
         if bundle.is_dir():
             store = ResultStore(bundle)
         else:
-            _compare_plugins(unpack(bundle, root), catalogue, console)
+            unpack(bundle, root)
             store = ResultStore(root)
         scan = store.records()
         if not scan.records and not scan.troubles:
             raise DrobenchError(f"There is no run in {bundle} to verify.")
         verdicts = _verdicts(Verifier(store, catalogue, optima), scan.records, options, console)
-        return _conclude(verdicts, scan.troubles, options.rerun, console)
+        reruns = len(verdicts) - len(scan.records)
+        return _conclude(verdicts, scan.troubles, reruns, console)
 
 
 def _verdicts(
@@ -107,49 +105,52 @@ def _drawn(records: "Sequence[Record]", count: int, seed: int) -> "list[Record]"
 
 
 def _conclude(verdicts: "Sequence[Verdict]", troubles: "Sequence[Trouble]", reruns: int, console: "Console") -> int:
-    """Print what did not come out as recorded; return 1 if there is such a thing."""
+    """Print what did not come out as recorded; return 1 if there is such a thing, or something could not be checked."""
     from rich.markup import escape
 
     for trouble in troubles:
         console.print(f"[red]damaged[/red]  {escape(on_one_line(trouble.message))}", soft_wrap=True)
-    wrong = [verdict for verdict in verdicts if verdict.mismatches]
-    open_ones = [verdict for verdict in verdicts if verdict.unverified is not None]
-    for verdict in wrong:
+    for verdict in verdicts:
+        if verdict.changed is not None:
+            _tell(console, "[yellow]note[/yellow]    ", verdict, verdict.changed)
         for mismatch in verdict.mismatches:
-            console.print(
-                f"[red]wrong[/red]    {_name(verdict.record)}: {escape(on_one_line(str(mismatch)))}", soft_wrap=True
-            )
-    for verdict in open_ones:
-        reason = escape(on_one_line(str(verdict.unverified)))
-        console.print(f"[yellow]open[/yellow]     {_name(verdict.record)}: {reason}", soft_wrap=True)
-    good = len(verdicts) - len(wrong) - len(open_ones)
-    again = f" (of which {reruns} done again as a whole)" if reruns else ""
+            _tell(console, "[red]wrong[/red]   ", verdict, str(mismatch))
+        if verdict.unverified is not None:
+            _tell(console, "[yellow]open[/yellow]    ", verdict, verdict.unverified)
+        if verdict.nothing is not None:
+            _tell(console, "[dim]failure[/dim] ", verdict, verdict.nothing)
+    wrong = sum(bool(verdict.mismatches) for verdict in verdicts)
+    unverified = sum(verdict.unverified is not None for verdict in verdicts)
+    nothing = sum(verdict.nothing is not None for verdict in verdicts)
+    good = sum(verdict.confirmed for verdict in verdicts)
     console.print(
-        f"{good} of {len(verdicts)} checks confirmed{again}, {len(wrong)} wrong, {len(open_ones)} could not be made, "
-        f"{len(troubles)} runs damaged."
+        f"{good} of {len(verdicts) - nothing} checks confirmed, {wrong} wrong, {unverified} could not be made, "
+        f"{len(troubles)} runs damaged; {nothing} runs are recorded failures, which have nothing to check."
     )
-    return 1 if wrong or troubles or open_ones else 0
+    console.print(_reach(len(verdicts), reruns), soft_wrap=True)
+    return 1 if wrong or troubles or unverified else 0
+
+
+def _tell(console: "Console", label: str, verdict: "Verdict", text: str) -> None:
+    from rich.markup import escape
+
+    console.print(f"{label} {_name(verdict.record)}: {escape(on_one_line(text))}", soft_wrap=True)
+
+
+def _reach(checks: int, reruns: int) -> str:
+    """Say how far the checks go: a solution shows where a run ended, not how it got there."""
+    again = f"{reruns} of {checks - reruns}" if reruns else "none"
+    return (
+        "Checked: the metrics of every stored solution, the optima, and that the files of a run agree. What happened "
+        f"on the way, where costs to a target come from, is shown by doing a run again (--rerun N): {again}. Seconds "
+        "are what the record says."
+    )
 
 
 def _name(record: "Record") -> str:
     from rich.markup import escape
 
     return escape(f"{record.short_id} {record.solver.name} on {record.problem.name}, seed {record.seed}")
-
-
-def _compare_plugins(manifest: dict[str, Any], catalogue: "Catalogue", console: "Console") -> None:
-    """Say where the plugins here are not those that the bundle was made with; the results decide all the same."""
-    from rich.markup import escape
-
-    from drobench.app.plugin_sources import source_checksum
-
-    for plugin in manifest["plugins"]:
-        name, there = on_one_line(plugin["distribution"]), plugin.get("sha256")
-        here = source_checksum(name, catalogue)
-        if here is None:
-            console.print(f"[yellow]note[/yellow]     {escape(name)} is not installed here.")
-        elif there is not None and here != there:
-            console.print(f"[yellow]note[/yellow]     the source of {escape(name)} is not the one here.")
 
 
 def merge(options: argparse.Namespace) -> int:

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
     from drobench.app.loading import LastDataset
-    from drobench.results.record import Record
 
 
 class RunFailed(DrobenchError):
@@ -103,7 +102,9 @@ def run_job(composed: "DictConfig", datasets: "LastDataset") -> float | None:
     from drobench.app.console import LiveLine, open_console
     from drobench.app.record_view import show_record
     from drobench.registry import load_catalogue
+    from drobench.results.curves import StoredCurves
     from drobench.results.record import FAILURES
+    from drobench.results.store import ResultStore
 
     catalogue = load_catalogue()
     register(catalogue)
@@ -113,7 +114,7 @@ def run_job(composed: "DictConfig", datasets: "LastDataset") -> float | None:
     console = open_console(width=120)
     with LiveLine(console) as line:
         record = run_cell(config, catalogue, on_evaluation=line, datasets=datasets)
-    show_record(console, record)
+    show_record(console, record, StoredCurves(ResultStore(Path(config.results))).ending(record))
     if line.rows == 0 and not config.trainer.distributed and record.status not in FAILURES:
         console.print(f"[dim]It was there already; `drobench rerun {record.short_id}` computes it again.[/dim]")
     console.print(f"[dim]{escape(str(Path(config.results) / record.run_id))}[/dim]", soft_wrap=True)
@@ -133,37 +134,32 @@ def _multirun() -> str | None:
 
 
 def rerun(options: argparse.Namespace) -> int:
-    """Compute a stored run again and say whether it came out the same."""
-    from drobench.app.cell import run_cell
-    from drobench.app.config import from_yaml, register
+    """Compute a stored run again, beside it, and say whether it came out the same: 0 if so, 1 if not."""
+    from rich.markup import escape
+
+    from drobench.app.cell import OPTIMA
+    from drobench.app.config import register
     from drobench.app.console import LiveLine, open_console
-    from drobench.app.record_view import show_record
+    from drobench.app.verification import repeated
     from drobench.registry import load_catalogue
-    from drobench.results.record import FAILURES
     from drobench.results.store import ResultStore
 
-    results, console = results_of(options), open_console()
-    store = ResultStore(results)
+    console, store = open_console(), ResultStore(results_of(options))
     old = store.read(options.run_id)
     catalogue = load_catalogue()
     register(catalogue)
-    config = from_yaml(store.config(options.run_id), catalogue)
-    config.results = str(results)
+    folder = store.rerun_folder(old.run_id)
     with LiveLine(console) as line:
-        new = run_cell(config, catalogue, again=True, on_evaluation=line)
-    show_record(console, new)
-    console.print(_comparison(old, new))
-    return 1 if new.status in FAILURES else 0
-
-
-def _comparison(old: "Record", new: "Record") -> str:
-    if new.run_id != old.run_id:
-        return (
-            f"Not the same run any more: plugins or data have changed since {old.short_id}; stored as {new.short_id}."
-        )
-    if old.iterates.last is None or new.iterates.last is None:
-        return f"Before: {old.status} ({old.reason}); now: {new.status}."
-    before, after = old.iterates.last.objective, new.iterates.last.objective
-    if before == after:
-        return "The objective is the same as before, to the last bit."
-    return f"The objective was {before!r} and is now {after!r}."
+        verdict = repeated(old, store, catalogue, folder, store.root / OPTIMA, on_evaluation=line)
+    if verdict.changed is not None:
+        console.print(f"[yellow]note[/yellow]  {escape(verdict.changed)}", soft_wrap=True)
+    for mismatch in verdict.mismatches:
+        console.print(f"[red]differs[/red]  {escape(str(mismatch))}", soft_wrap=True)
+    if verdict.unverified is not None:
+        console.print(f"[yellow]open[/yellow]  {escape(verdict.unverified)}", soft_wrap=True)
+    words = "came out as recorded, metrics, counts and curve" if verdict.confirmed else "was not confirmed"
+    console.print(
+        f"Run {old.short_id} {words}. The stored one is as it was; the repetition is in {escape(str(folder))}.",
+        soft_wrap=True,
+    )
+    return 0 if verdict.confirmed else 1

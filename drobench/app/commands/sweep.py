@@ -1,6 +1,7 @@
 """`drobench sweep`: plan, progress, leaderboard, report, what next."""
 
 import argparse
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from drobench.app.commands.parsing import AddCommand, add_results, results_of
@@ -14,7 +15,8 @@ if TYPE_CHECKING:
 
     from drobench.app.sweep_plan import Cell, Plan
     from drobench.registry import Catalogue
-    from drobench.results.record import Record, Status
+    from drobench.results.curves import StoredCurves
+    from drobench.results.record import Outcome, Record, Status
     from drobench.results.store import ResultStore, Trouble
 
 
@@ -60,6 +62,7 @@ def _run_sweep(options: argparse.Namespace, results: "Path", console: "Console")
     from drobench.app.sweep_file import find_sweep, load_sweep
     from drobench.app.sweep_plan import plan
     from drobench.registry import load_catalogue
+    from drobench.results.curves import StoredCurves
     from drobench.results.record import FAILURES
     from drobench.results.store import ResultStore
 
@@ -80,13 +83,15 @@ def _run_sweep(options: argparse.Namespace, results: "Path", console: "Console")
         for cell in planned.remaining:
             console.print(f"  {escape(cell.label)}")
         return 0
-    records = _execute(console, planned, catalogue, options.jobs) if planned.remaining else []
+    records = _execute(console, planned, catalogue, options.jobs, StoredCurves(store)) if planned.remaining else []
     _compare(console, store, planned)
     _show_end(console, records, results)
     return 1 if any(record.status in FAILURES for record in records) else 0
 
 
 def _show_plan(console: "Console", planned: "Plan", store: "ResultStore") -> None:
+    from rich.markup import escape
+
     from drobench.app.sweep_plan import estimate_seconds
 
     known, unknown = estimate_seconds(planned.remaining, store.records().records)
@@ -95,14 +100,24 @@ def _show_plan(console: "Console", planned: "Plan", store: "ResultStore") -> Non
         f"{len(planned.finished)} finished before",
         f"{len(planned.remaining)} to do",
     ]
+    if planned.stale:
+        parts[-1] += f" ({len(planned.stale)} of them stale)"
     if known:
         parts.append(f"about {known:.0f} s for the known ones")
     if unknown:
         parts.append(f"{unknown} without a comparable run to estimate from")
     console.print(", ".join(parts))
+    for why, count in Counter(planned.stale.values()).most_common():
+        console.print(
+            f"[yellow]stale:[/yellow] {count} cells: {escape(why)}. They are computed again; what is there is "
+            "kept in .older; [bold]trust=patch[/bold] takes results of versions that differ in their last number only.",
+            soft_wrap=True,
+        )
 
 
-def _execute(console: "Console", planned: "Plan", catalogue: "Catalogue", jobs: int) -> "list[Record]":
+def _execute(
+    console: "Console", planned: "Plan", catalogue: "Catalogue", jobs: int, curves: "StoredCurves"
+) -> "list[Record]":
     from rich.markup import escape
     from rich.progress import (
         BarColumn,
@@ -115,7 +130,6 @@ def _execute(console: "Console", planned: "Plan", catalogue: "Catalogue", jobs: 
 
     from drobench.app.console import status_style
     from drobench.app.sweep_pool import execute
-    from drobench.results.record import FAILURES
 
     columns = (
         TextColumn("[progress.description]{task.description}"),
@@ -129,15 +143,24 @@ def _execute(console: "Console", planned: "Plan", catalogue: "Catalogue", jobs: 
         task = bar.add_task("cells", total=len(planned.remaining))
 
         def done(cell: "Cell", record: "Record") -> None:
-            style = status_style(record.status)
+            style = status_style(record.status, record.outcome)
             seconds = "" if record.seconds.total is None else f"  {record.seconds.total:.1f} s"
-            reason = f"  {escape(record.reason or '')}" if record.status in FAILURES else ""
             bar.console.print(
-                f"  [{style}]{record.status:<12}[/{style}] {record.short_id}  {escape(cell.label)}{seconds}{reason}"
+                f"  [{style}]{record.status:<12}[/{style}] {record.short_id}  {escape(cell.label)}{seconds}"
+                f"{escape(_matter(record, curves))}"
             )
             bar.advance(task)
 
         return execute(planned.remaining, catalogue, jobs, done)
+
+
+def _matter(record: "Record", curves: "StoredCurves") -> str:
+    """Return what is the matter with a run: why it failed, or that its outcome is not what was wanted."""
+    from drobench.results.outcome import explanation
+    from drobench.results.record import FAILURES
+
+    told = record.reason if record.status in FAILURES else explanation(record, curves.ending(record))
+    return f"  {told}" if told else ""
 
 
 def _compare(console: "Console", store: "ResultStore", planned: "Plan") -> None:
@@ -178,13 +201,25 @@ def _compare(console: "Console", store: "ResultStore", planned: "Plan") -> None:
 def _show_end(console: "Console", records: "list[Record]", results: "Path") -> None:
     from rich.markup import escape
 
+    from drobench.results.outcome import in_words
+
     counted = ", ".join(f"{count} {status}" for status, count in _counted(records).items())
+    outcomes = [f"{count} {in_words(outcome)}" for outcome, count in _noteworthy(records).items()]
+    counted += f" (of these {', '.join(outcomes)})" if outcomes else ""
     console.print(f"Computed: {counted or 'nothing, all cells were finished'}. Results in {escape(str(results))}/.")
     console.print(
         "Next: [bold]drobench show RUN_ID[/bold] for one run, [bold]drobench leaderboard --format markdown[/bold] for "
         "a table to paste, [bold]drobench run --help[/bold] for a run of your own.",
         soft_wrap=True,
     )
+
+
+def _noteworthy(records: "Sequence[Record]") -> "dict[Outcome, int]":
+    """Return how many records have each outcome that is not what was wanted."""
+    from drobench.results.record import Outcome
+
+    wanting = [outcome for outcome in Outcome if outcome is not Outcome.OK]
+    return {outcome: count for outcome in wanting if (count := sum(run.outcome is outcome for run in records))}
 
 
 def _counted(records: "Sequence[Record]") -> "dict[Status, int]":

@@ -127,11 +127,16 @@ def variant(record: Record, across: Across) -> dict[str, Any]:
     """What, beside the seed, makes the results of one solver on one board different."""
     trainer = {key: record.trainer[key] for key in _DETERMINING_TRAINER_KEYS if key in record.trainer}
     circumstances = {
-        "solver": {"version": record.solver.version},
+        # What only the last number of a version changes is noted on the board, and is no other solver.
+        "solver": {"version": None if record.solver.version is None else _minor(record.solver.version)},
         "trainer": trainer,
         "reformulation": record.reformulation,
     }
     return record.solver.config | circumstances | across.choices_of(record)
+
+
+def _minor(version: str) -> str:
+    return ".".join(version.split(".")[:2])
 
 
 def variant_key(record: Record, across: Across) -> str:

@@ -1,9 +1,7 @@
 """`drobench run` with Hydra's own flags, `drobench rerun`: what they show, compute and refuse."""
 
-import json
-
 import pytest
-from app_samples import SMALL, configured, forget_module, records_in, write_package
+from app_samples import SMALL, altered, configured, forget_module, records_in, write_package
 
 from drobench.registry import load_catalogue
 from drobench.results.store import ResultStore
@@ -172,27 +170,41 @@ def test_ctrl_c_inside_a_solver_ends_the_command_with_code_130(command, results,
 
 
 @pytest.mark.parametrize("solver", ["gcivr", "scgd", "unconstrained"])
-def test_rerun_finds_the_same_to_the_last_bit(command, finished, solver):
+def test_rerun_confirms_and_overwrites_nothing(command, finished, solver):
     folder, runs = finished
     record = runs[solver]
-    stored = folder / record.run_id / "record.json"
-    before = stored.stat().st_ino
+    before = {file.name: file.read_bytes() for file in (folder / record.run_id).iterdir()}
     ended = command("rerun", record.run_id[:8], "--results", folder)
     assert ended.code == 0, ended
-    assert "The objective is the same as before, to the last bit." in ended.out
-    assert stored.stat().st_ino != before
+    assert "came out as recorded" in ended.out
+    assert {file.name: file.read_bytes() for file in (folder / record.run_id).iterdir()} == before
     assert len(records_in(folder)) == len(runs)
+    (beside,) = (folder / ".reruns").iterdir()
+    (repetition,) = ResultStore(beside).records().records
+    assert repetition.run_id == record.run_id
+    assert repetition.iterates.last == record.iterates.last
 
 
-def test_rerun_says_when_the_result_is_another(command, finished):
+def test_rerun_names_what_came_out_differently_and_fails(command, finished):
     folder, runs = finished
-    file = folder / runs["scgd"].run_id / "record.json"
-    payload = json.loads(file.read_text())
-    payload["iterates"]["last"]["objective"] = 0.123
-    file.write_text(json.dumps(payload))
-    ended = command("rerun", runs["scgd"].run_id, "--results", folder)
-    assert "The objective was 0.123 and is now" in ended.out
-    assert "last bit" not in ended.out
+    run_id = runs["scgd"].run_id
+    altered(folder, run_id, lambda content: content["iterates"]["last"].update(objective=0.123))
+    before = (folder / run_id / "record.json").read_bytes()
+    ended = command("rerun", run_id, "--results", folder)
+    assert ended.code == 1
+    assert "last.objective: recorded 0.123, found" in ended.out
+    assert "was not confirmed" in ended.out
+    assert (folder / run_id / "record.json").read_bytes() == before
+
+
+def test_rerun_says_when_the_code_has_changed(command, finished):
+    folder, runs = finished
+    run_id = runs["scgd"].run_id
+    altered(folder, run_id, lambda content: content["code"].update(drobench="0" * 64))
+    altered(folder, run_id, lambda content: content["code_parts"].update(problem="0" * 64))
+    ended = command("rerun", run_id, "--results", folder)
+    assert ended.code == 0
+    assert "the code of problem 'kl_classification' has changed since" in ended.out
 
 
 def test_rerun_writes_where_the_run_is_now(command, finished, tmp_path):
@@ -203,9 +215,17 @@ def test_rerun_writes_where_the_run_is_now(command, finished, tmp_path):
     assert not folder.exists()
 
 
-def test_rerun_of_a_failed_run_compares_how_it_ended(command, misbehaving, results):
+def test_rerun_of_a_failed_run_confirms_nothing(command, misbehaving, results):
     command("run", *SMALL, "solver=raising", f"results={results}")
     (folder,) = records_in(results)
     ended = command("rerun", folder.name, "--results", results)
     assert ended.code == 1
-    assert "Before: failed (ValueError: the guest has had enough); now: failed." in ended.out
+    assert "it failed" in ended.out
+
+
+def test_rerun_of_a_run_by_the_clock_leaves_it_open(command, results):
+    command("run", *SMALL, "solver=scgd", "budget.steps=null", "budget.seconds=0.05", f"results={results}")
+    (folder,) = records_in(results)
+    ended = command("rerun", folder.name, "--results", results)
+    assert ended.code == 1
+    assert "its budget is in seconds" in ended.out

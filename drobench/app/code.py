@@ -1,0 +1,176 @@
+"""The code that makes a result: which files take part in a run, and their checksum.
+
+Of drobench itself these are the rooms that compute; how results are stored, compared and shown changes none of them.
+Of a plugin they are the modules of its factory and its config and everything of the same package that these import,
+however far; where one of them imports by name at run time, that is the whole package. Checksums are taken once in a
+process, from the files as they are when they are first asked for, which is what the process runs.
+"""
+
+import ast
+import functools
+import hashlib
+import importlib.util
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from drobench.app.config import PLUGIN_GROUPS, RunConfig
+from drobench.files import file_sha256
+from drobench.registry import Catalogue, Registered
+
+FRAMEWORK = "framework"
+OWN_DISTRIBUTION = "drobench"
+_PACKAGE = Path(__file__).resolve().parents[1]
+_ROOMS = ("objective", "data", "problem", "solver", "reformulation", "training")
+_FURTHER = ("app/assemble.py", "app/optimum.py")
+_AT_RUN_TIME = {"import_module", "__import__", "run_module", "run_path"}
+
+Files = dict[str, str]
+"""Checksums by the name of the file, which begins with its package."""
+
+
+@dataclass(frozen=True)
+class Code:
+    """The code of one run.
+
+    Attributes:
+        distributions: Checksum of the files that take part, by distribution.
+        parts: Checksum by part: the framework, and each kind of plugin.
+        versions: Version by distribution.
+    """
+
+    distributions: dict[str, str] = field(default_factory=dict)
+    parts: dict[str, str] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
+
+
+def code_of(config: RunConfig, catalogue: Catalogue) -> Code:
+    """Return the code that makes the result of this run."""
+    found: dict[str, Registered[Any]] = {
+        group: getattr(catalogue, group)(getattr(config, group).name) for group in PLUGIN_GROUPS
+    }
+    homes = {FRAMEWORK: OWN_DISTRIBUTION, **{group: plugin.distribution for group, plugin in found.items()}}
+    files = {FRAMEWORK: framework_files(), **{group: plugin_files(plugin) for group, plugin in found.items()}}
+    together: dict[str, Files] = {}
+    for part, distribution in homes.items():
+        together.setdefault(distribution, {}).update(files[part])
+    versions = {plugin.distribution: plugin.version for plugin in found.values()}
+    return Code(
+        distributions={name: _combined(content) for name, content in sorted(together.items())},
+        parts={part: _combined(content) for part, content in files.items()},
+        versions={OWN_DISTRIBUTION: metadata.version(OWN_DISTRIBUTION), **versions},
+    )
+
+
+@functools.cache
+def framework_files() -> Files:
+    """Return the files of drobench that shape a result."""
+    files = [file for room in _ROOMS for file in (_PACKAGE / room).rglob("*.py")]
+    files += [_PACKAGE / name for name in _FURTHER]
+    return {file.relative_to(_PACKAGE.parent).as_posix(): file_sha256(file) for file in files}
+
+
+def plugin_files(plugin: Registered[Any]) -> Files:
+    """Return the files of a plugin's package that shape a result."""
+    factory, config = plugin.entry.factory, plugin.entry.config
+    key = id(factory), id(config)
+    if key not in _FOUND:
+        _FOUND[key] = (factory, config, _files_of(factory, config))
+    return _FOUND[key][2]
+
+
+# By what was imported, which is kept here so that nothing else gets its number: edits that come after are not run.
+_FOUND: dict[tuple[int, int], tuple[Any, type, Files]] = {}
+
+
+def _files_of(factory: Any, config: type) -> Files:
+    while isinstance(factory, functools.partial):
+        factory = factory.func
+    homes = {getattr(factory, "__module__", None) or type(factory).__module__, config.__module__}
+    return {name: sha256 for module in sorted(homes) for name, sha256 in _reached_from(module).items()}
+
+
+def _reached_from(module: str) -> Files:
+    """Return the files of a module and of everything in its package that it imports."""
+    package = module.partition(".")[0]
+    waiting = list(_with_parents([module]))
+    seen = {name: _file_of(name) for name in waiting}
+    while waiting:
+        name = waiting.pop()
+        file = seen[name]
+        if file is None or file.suffix != ".py":
+            continue
+        imported = _Imports(name, is_package=file.name == "__init__.py")
+        imported.visit(ast.parse(file.read_bytes()))
+        if imported.at_run_time:
+            return _whole_package(package)
+        for other in _with_parents(imported.names):
+            if other.partition(".")[0] == package and other not in seen:
+                seen[other] = _file_of(other)
+                waiting.append(other)
+    return {f"{name}:{file.name}": file_sha256(file) for name, file in seen.items() if file is not None}
+
+
+class _Imports(ast.NodeVisitor):
+    """Collects what a module imports, wherever in it; names that are no modules do no harm."""
+
+    def __init__(self, module: str, is_package: bool) -> None:
+        self.home = module if is_package else module.rpartition(".")[0]
+        self.names: set[str] = set()
+        self.at_run_time = False
+
+    def visit_Import(self, node: ast.Import) -> None:  # the name that ast calls
+        self.names.update(alias.name for alias in node.names)
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:  # the name that ast calls
+        steps = self.home.split(".")
+        base = ".".join(steps[: len(steps) - node.level + 1]) if node.level else ""
+        origin = ".".join(part for part in (base, node.module or "") if part)
+        self.names.add(origin)
+        self.names.update(f"{origin}.{alias.name}" for alias in node.names)
+
+    def visit_Call(self, node: ast.Call) -> None:  # the name that ast calls
+        called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", None)
+        self.at_run_time = self.at_run_time or called in _AT_RUN_TIME
+        self.generic_visit(node)
+
+
+def _with_parents(names: Iterable[str]) -> Iterator[str]:
+    """Return the names and those of the packages they are in, which are imported before them."""
+    for name in names:
+        steps = name.split(".")
+        for length in range(1, len(steps) + 1):
+            yield ".".join(steps[:length])
+
+
+def _file_of(module: str) -> Path | None:
+    """Return the file of a module; none for a name that is no module, or has no file."""
+    try:
+        found = importlib.util.find_spec(module)
+    except (ImportError, AttributeError, ValueError):
+        # What was imported from a module need not be a module itself.
+        return None
+    return Path(found.origin) if found is not None and found.has_location and found.origin else None
+
+
+def _whole_package(package: str) -> Files:
+    found = importlib.util.find_spec(package)
+    assert found is not None  # one of its modules was read a moment ago
+    folders = [Path(folder) for folder in found.submodule_search_locations or ()]
+    files = {
+        f"{package}/{file.relative_to(folder).as_posix()}": file_sha256(file)
+        for folder in folders
+        for file in sorted(folder.rglob("*"))
+        if file.is_file() and "__pycache__" not in file.parts
+    }
+    return files or {package: file_sha256(Path(str(found.origin)))}
+
+
+def _combined(files: Files) -> str:
+    """Return one checksum of many files, whatever their order."""
+    digest = hashlib.sha256()
+    for name, sha256 in sorted(files.items()):
+        digest.update(f"{name}\0{sha256}\n".encode())
+    return digest.hexdigest()
