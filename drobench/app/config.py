@@ -83,11 +83,11 @@ class RunConfig:
     results: str = "results"
 
     def __post_init__(self) -> None:
+        if self.seed > LARGEST_SEED:
+            raise SettingError(f"RunConfig.seed must be at most {LARGEST_SEED}; found {shown(self.seed)}.")
         require_non_negative(self, "seed")
         require_positive(self, "timeout")
         require_one_of(self, "trust", ("same", "patch", "any"))
-        if self.seed > LARGEST_SEED:
-            raise SettingError(f"RunConfig.seed must be at most {LARGEST_SEED}; found {shown(self.seed)}.")
         # Neither Hydra nor a variable of the environment does what a shell does with ~.
         self.results = str(at_home(Path(self.results)))
 

@@ -78,7 +78,8 @@ def _check_choice(word: str, override: Override, names: Sequence[str]) -> None:
     value = override._value
     choices = value.list if isinstance(value, ChoiceSweep) else [value]
     for choice in choices:
-        if not isinstance(choice, str | QuotedString | Glob):
+        # A mapping chooses nothing: it sets several settings of the group at once.
+        if not isinstance(choice, str | QuotedString | Glob | dict):
             group = override.key_or_group
             raise ConfigError(
                 f"{shown(word)}: {group} is chosen by its name; found {shown(choice)}. {group}=... can be: "

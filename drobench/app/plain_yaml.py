@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from drobench.errors import DrobenchError
+from drobench.app.overrides import ConfigError
 
 MOST_VALUES = 100_000
 INTERPOLATION = "${"
@@ -18,7 +18,7 @@ _FLOAT = "tag:yaml.org,2002:float"
 _NOT_READ = ("tag:yaml.org,2002:float", "tag:yaml.org,2002:timestamp")
 
 
-class BadYaml(DrobenchError):
+class BadYaml(ConfigError):
     """A text that is no YAML, or more of it than is read."""
 
 

@@ -1,5 +1,7 @@
 """The report as a file."""
 
+from pathlib import Path
+
 import pytest
 from app_samples import stored_runs
 
@@ -26,3 +28,14 @@ def test_a_report_replaces_the_one_before_and_leaves_nothing_unfinished(tmp_path
     assert file.stat().st_size == size
     assert "beta" in file.read_text(encoding="utf-8")
     assert [found.name for found in file.parent.iterdir()] == ["page.html"]
+
+
+def test_a_report_is_no_folder(tmp_path, monkeypatch):
+    store = stored_runs(tmp_path / "results", solvers=("alpha",), seeds=1)
+    records = store.records().records
+    content = gather(leaderboard(records, store.curve), records, store.curve)
+    monkeypatch.chdir(tmp_path)
+    for folder in (Path(), Path(".."), tmp_path):
+        with pytest.raises(ReportUnwritable, match=r"is a folder. Name a file in it"):
+            write_report(content, folder)
+    assert write_report(content, tmp_path / "not" / "there" / "page.html") > 0

@@ -139,9 +139,9 @@ class Mutator:
         sound = self.files[name]
         deep = b'"config": {"deep": ' + b"[" * 700 + b"]" * 700 + b","
         texts = (
-            b"", b"{", b"null", b"[]", DEEP.encode(), b'{"schema": 99}', b'{"schema": NaN}', b"\xff\xfe", b"0" * 5_000_000,
-            sound.replace(b'"config": {', deep, 1), sound.replace(b'"reason": ', b'"x": 1e999, "reason": ', 1),
-            sound + b" " * 5_000_000,
+            b"", b"{", b"null", b"[]", DEEP.encode(), b'{"schema": 99}', b'{"schema": NaN}', b"\xff\xfe",
+            b"0" * 5_000_000, sound.replace(b'"config": {', deep, 1), sound + b" " * 5_000_000,
+            sound.replace(b'"reason": ', b'"x": 1e999, "reason": ', 1),
         )  # fmt: skip
         files[name] = self.random.choice(texts)
         return f"{name[-30:]}: text {files[name][:20]!r}"
