@@ -21,13 +21,21 @@ from hydra.errors import MissingConfigException
 from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from drobench.app.config_checks import (
+    refuse_added_keys,
+    refuse_interpolations,
+    refuse_other_kinds,
+    refuse_other_names,
+)
 from drobench.app.overrides import ConfigError, as_override, check_overrides, shown, with_home
-from drobench.app.plain_yaml import INTERPOLATION, read_plain_yaml, texts
+from drobench.app.plain_yaml import read_plain_yaml
 from drobench.app.results_folder import at_home
-from drobench.errors import SettingError, require_non_negative, require_one_of, require_positive
+from drobench.errors import DrobenchError, SettingError, require_non_negative, require_one_of, require_positive
 from drobench.objective.predictor import ModelConfig
+from drobench.reasons import reason_of
 from drobench.reformulation.reformulation import ReformulationConfig
 from drobench.registry import Catalogue, Registered
+from drobench.registry.exits import attempt_to_end, exits_raise
 from drobench.registry.hints import did_you_mean
 from drobench.training.budget import BudgetConfig
 from drobench.training.evaluation import EvaluationConfig
@@ -171,60 +179,35 @@ def compose(overrides: Sequence[str], catalogue: Catalogue) -> DictConfig:
 def resolve(config: DictConfig) -> RunConfig:
     """Return plain dataclasses; this is where impossible values are refused."""
     try:
-        _refuse_added_keys(config, "")
-        _refuse_other_names(config)
-        found = cast(RunConfig, OmegaConf.to_object(config))
+        refuse_added_keys(config)
+        refuse_other_names(config, PLUGIN_GROUPS)
+        with exits_raise():
+            found = cast(RunConfig, OmegaConf.to_object(config))
     except OmegaConfBaseException as error:
         raise ConfigError(_first_lines(error)) from error
-    _refuse_other_kinds(found)
-    _refuse_interpolations(plain(found), "The configuration")
+    except DrobenchError:
+        raise
+    except (Exception, SystemExit) as error:  # the `__post_init__` of a plugin's config may raise anything
+        raise ConfigError(_blamed(config, error)) from error
+    refuse_other_kinds(found)
+    refuse_interpolations(plain(found), "The configuration")
     return found
 
 
-def _refuse_other_names(config: DictConfig) -> None:
-    """Refuse `problem.name=...`: what is computed would stay as it was, and be stored under the other name."""
-    for group in PLUGIN_GROUPS:
-        kind = OmegaConf.get_type(config, group)
-        chosen = getattr(kind, "name", None)
-        found = config[group].get("name") if isinstance(chosen, str) else None
-        if not isinstance(chosen, str) or found is None:
-            raise ConfigError(f"A run needs a {group}: {group}=NAME. `drobench plugins` lists what is installed.")
-        if found != chosen:
-            raise ConfigError(
-                f"{group}.name={found} would rename {chosen!r} and compute it all the same. `{group}={found}` is meant."
+def _blamed(config: DictConfig, error: BaseException) -> str:
+    """Say which part of a configuration could not be made: the one that cannot be made alone either."""
+    text = attempt_to_end(error) if isinstance(error, SystemExit) else reason_of(error)
+    for group in (name for name in PLUGIN_GROUPS if not OmegaConf.is_missing(config, name)):
+        try:
+            with exits_raise():
+                OmegaConf.to_object(config[group])
+        except (Exception, SystemExit):
+            kind = getattr(OmegaConf.get_type(config[group]), "__name__", "the configuration")
+            return (
+                f"{kind} of {group}={config[group].name} cannot be made with these settings: {text}. Change "
+                f"`{group}...=`, or have the `__post_init__` of {kind} refuse them with a SettingError."
             )
-
-
-def _refuse_other_kinds(config: RunConfig) -> None:
-    """Refuse one group in the place of another, which an interpolation can put there: `budget=${evaluation}`."""
-    for item in dataclasses.fields(config):
-        value = getattr(config, item.name)
-        if isinstance(item.type, type) and dataclasses.is_dataclass(item.type) and not isinstance(value, item.type):
-            raise ConfigError(f"{item.name} must be settings of its own kind; found {shown(value)}.")
-
-
-def _refuse_interpolations(values: Any, what: str) -> None:
-    """Refuse what would be replaced when it is read again, by something of whoever reads it."""
-    for place, text in texts(values):
-        if INTERPOLATION in text:
-            raise ConfigError(
-                f"{what} has {shown(text)} as `{place}`. Values are written out: nothing of the environment or of "
-                "other settings is filled in."
-            )
-
-
-def _refuse_added_keys(node: DictConfig, path: str) -> None:
-    """Refuse what `+key=value` adds: it would change nothing, and its author would believe that it did."""
-    kind = OmegaConf.get_type(node)
-    known = {item.name for item in dataclasses.fields(kind)} if dataclasses.is_dataclass(kind) else None
-    for name in node:
-        place = path + str(name)
-        if known is not None and name not in known:
-            raise ConfigError(f"There is no setting `{place}`.{did_you_mean(str(name), known)} It cannot be added.")
-        # What an interpolation stands for need not be what its place is for.
-        inner = None if OmegaConf.is_missing(node, name) else node[name]
-        if isinstance(inner, DictConfig):
-            _refuse_added_keys(inner, f"{place}.")
+    return f"The configuration cannot be made: {text}"
 
 
 def plain(config: RunConfig) -> dict[str, Any]:
@@ -247,7 +230,7 @@ def stored_mapping(text: str) -> dict[str, Any]:
     loaded = read_plain_yaml(text, what)
     if not isinstance(loaded, dict):
         raise ConfigError(f"{what} must be a mapping of settings; found {shown(loaded)}.")
-    _refuse_interpolations(loaded, what)
+    refuse_interpolations(loaded, what)
     return loaded
 
 

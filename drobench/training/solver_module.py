@@ -9,7 +9,8 @@ times, which are exchanged. So a limit on calls or steps is met in the same step
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,6 +66,22 @@ class Task:
     """Steps after which it is over, too."""
 
 
+class StrayStop(Exception):
+    """The solver or its problem raised `StopIteration`.
+
+    It is no `RuntimeError`, which `contextmanager` would turn back into what it was made of.
+    """
+
+
+@contextmanager
+def _loop_kept() -> Iterator[None]:
+    """Make a failure of `StopIteration`: Lightning would take it for the end of its data, and start over for ever."""
+    try:
+        yield
+    except StopIteration as error:
+        raise StrayStop("the solver or its problem raised StopIteration") from error
+
+
 class SolverModule(pl.LightningModule):
     """Runs a solver under Lightning: clock, counters, budget, evaluations, checkpoints."""
 
@@ -114,14 +131,14 @@ class SolverModule(pl.LightningModule):
                 self._log(row)
             self.seen = self.usage()
             return
-        with torch.no_grad():
+        with torch.no_grad(), _loop_kept():
             self._evaluate(self.task.recover(self.task.start), self.seen)
             with self.clock.timing("solver"):
                 self.solver_state = self.task.solver.init(self.task.start, self.oracle, self.communicator)
 
     def training_step(self, batch: int, batch_idx: int) -> None:
         """Run a chunk of solver steps, then look around."""
-        with torch.no_grad():
+        with torch.no_grad(), _loop_kept():
             self._run_chunk()
             usage = self.usage()
             self.pace = (usage.seconds - self.seen.seconds) / (usage.steps - self.seen.steps)

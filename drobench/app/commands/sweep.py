@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from drobench.app.sweep_plan import Cell, Plan
-    from drobench.registry import Catalogue
     from drobench.results.curves import StoredCurves
     from drobench.results.record import Outcome, Record, Status
     from drobench.results.store import ResultStore, Trouble
@@ -56,6 +55,11 @@ def _list_sweeps(console: "Console") -> int:
 
 def _run_sweep(options: argparse.Namespace, results: "Path", console: "Console") -> int:
     """Compute what is not there yet, then compare."""
+    from drobench.app.sweep_server import start_server
+
+    # It imports what the workers need, which takes seconds, while this process does the same for itself.
+    start_server()
+
     from rich.markup import escape
 
     from drobench.app.config import register
@@ -71,7 +75,7 @@ def _run_sweep(options: argparse.Namespace, results: "Path", console: "Console")
     for trouble in catalogue.troubles:
         console.print(f"[yellow]not used:[/yellow] {escape(str(trouble))}")
     register(catalogue)
-    store = ResultStore(results)
+    store = ResultStore(results.absolute())
     store.prepare()
     extra = list(options.overrides)
     if options.timeout is not None:
@@ -83,8 +87,8 @@ def _run_sweep(options: argparse.Namespace, results: "Path", console: "Console")
         for cell in planned.remaining:
             console.print(f"  {escape(cell.label)}")
         return 0
-    records = _execute(console, planned, catalogue, options.jobs, StoredCurves(store)) if planned.remaining else []
-    _compare(console, store, planned)
+    records = _execute(console, planned, options.jobs, StoredCurves(store)) if planned.remaining else []
+    _compare(console, store, planned, results)
     _show_end(console, records, results)
     return 1 if any(record.status in FAILURES for record in records) else 0
 
@@ -115,9 +119,7 @@ def _show_plan(console: "Console", planned: "Plan", store: "ResultStore") -> Non
         )
 
 
-def _execute(
-    console: "Console", planned: "Plan", catalogue: "Catalogue", jobs: int, curves: "StoredCurves"
-) -> "list[Record]":
+def _execute(console: "Console", planned: "Plan", jobs: int, curves: "StoredCurves") -> "list[Record]":
     from rich.markup import escape
     from rich.progress import (
         BarColumn,
@@ -130,6 +132,7 @@ def _execute(
 
     from drobench.app.console import status_style
     from drobench.app.sweep_pool import execute
+    from drobench.results.record import short_id
 
     columns = (
         TextColumn("[progress.description]{task.description}"),
@@ -151,19 +154,24 @@ def _execute(
             )
             bar.advance(task)
 
-        return execute(planned.remaining, catalogue, jobs, done)
+        def waits(cells: "Sequence[Cell]") -> None:
+            names = ", ".join(short_id(cell.run_id) for cell in cells)
+            bar.console.print(f"  waiting for {len(cells)} cells that another process computes: {names}")
+
+        return execute(planned.remaining, jobs, done, waits)
 
 
 def _matter(record: "Record", curves: "StoredCurves") -> str:
     """Return what is the matter with a run: why it failed, or that its outcome is not what was wanted."""
     from drobench.results.outcome import explanation
-    from drobench.results.record import FAILURES
+    from drobench.results.record import FAILURES, Status
 
-    told = record.reason if record.status in FAILURES else explanation(record, curves.ending(record))
+    came_to_nothing = record.status in FAILURES or record.status is Status.SKIPPED
+    told = record.reason if came_to_nothing else explanation(record, curves.ending(record))
     return f"  {told}" if told else ""
 
 
-def _compare(console: "Console", store: "ResultStore", planned: "Plan") -> None:
+def _compare(console: "Console", store: "ResultStore", planned: "Plan", results: "Path") -> None:
     from rich.markup import escape
 
     from drobench.app.leaderboard_view import show_leaderboard
@@ -190,10 +198,10 @@ def _compare(console: "Console", store: "ResultStore", planned: "Plan") -> None:
         from drobench.training.wandb_leaderboard import log_leaderboard
 
         log_leaderboard(found, planned.run_ids, following, store.root / ".logs")
-    report = store.root / REPORT_NAME
-    write_report(content, report)
+    write_report(content, store.root / REPORT_NAME)
+    report = escape(str(results / REPORT_NAME))
     console.print(
-        f"Report: [bold]{escape(str(report))}[/bold], one page with curves and every run; open it in a browser.",
+        f"Report: [bold]{report}[/bold], one page with curves and every run; open it in a browser.",
         soft_wrap=True,
     )
 

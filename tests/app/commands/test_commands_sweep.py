@@ -45,6 +45,7 @@ def test_what_is_the_matter_with_a_cell_is_on_its_line_and_in_the_last_count(con
     )
 
 
+@pytest.mark.process
 def test_a_dry_run_counts_estimates_and_computes_nothing(command, sweep_file, catalogue, results):
     file = sweep_file("grid: {solver: [gcivr, scgd], seed: [0, 1]}")
     before = command("sweep", file, "--results", results, "--dry-run")
@@ -113,13 +114,14 @@ def test_a_sweep_computes_its_cells_once(command, sweep_file, results):
     assert "kl_classification on synthetic" in first.out
     assert first.out.count("solver=gcivr") == 1
     assert len(records_in(results)) == 2
-    times = {file: file.stat().st_mtime_ns for file in results.glob("*/*")}
+    times = {file: file.stat().st_mtime_ns for file in results.glob("[!.]*/*")}
+    assert len(times) == 8
     second = command("sweep", file, "--results", results)
     assert second.code == 0
     assert "2 cells, 2 finished before, 0 to do" in second.out
     assert "nothing, all cells were finished" in second.out
     assert "kl_classification on synthetic" in second.out
-    assert {file: file.stat().st_mtime_ns for file in results.glob("*/*")} == times
+    assert {file: file.stat().st_mtime_ns for file in results.glob("[!.]*/*")} == times
 
 
 @pytest.mark.process
