@@ -18,6 +18,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import torch.distributed
+
 from drobench.app.assemble import assemble
 from drobench.app.cell import OPTIMA, compute, run_cell, threads_set
 from drobench.app.config import RunConfig, from_yaml, register
@@ -116,6 +118,9 @@ def main() -> None:
     except DrobenchError as error:
         print(f"drobench: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
+    if torch.distributed.is_initialized():
+        # What is left of it when the interpreter ends may take the process down with it, after all is done.
+        torch.distributed.destroy_process_group()
     sys.exit(1 if record.status is Status.FAILED else 0)
 
 
