@@ -9,7 +9,7 @@ Everything here is loaded on first use: `import drobench` itself is instant.
 
 from typing import Any
 
-__version__ = "0.2.0"
+__version__ = "0.3.0.dev0"
 
 _HOMES = {
     "run": "drobench.app.api",

@@ -47,7 +47,7 @@ def test_versions_are_named_where_they_differ(record, code):
 
 
 def test_trust_goes_as_far_as_it_says(record, code):
-    major, minor, _ = code.versions["drobench"].split(".")
+    major, minor, *_ = code.versions["drobench"].split(".")
     patched = edited(code, "solver", f"{major}.{minor}.99")
     later = edited(code, "solver", f"{major}.{int(minor) + 1}.0")
     assert [why_stale(record, patched, trust) is None for trust in TRUST] == [False, True, True]
