@@ -13,10 +13,10 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from multiprocessing import get_context
+from multiprocessing import get_context, resource_tracker
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,10 +25,28 @@ RAISED = 70
 """The code of a child whose function raised."""
 
 
-def in_fresh_process(function: Callable[..., Result], *arguments: Any) -> Result:
-    """Call a function in a new process, from which it may fork, and return what it returns."""
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        return pool.submit(_called, function, *arguments).result()
+def in_fresh_process(
+    function: Callable[..., Result], *arguments: Any, variables: Mapping[str, str] | None = None
+) -> Result:
+    """Call a function in a new process, from which it may fork, and return what it returns.
+
+    Args:
+        function: What to call.
+        arguments: Its arguments.
+        variables: The environment of the process; none: that of this one.
+    """
+    # It outlives the process that starts it, and must not be taken for something left behind.
+    resource_tracker.ensure_running()
+    before = dict(os.environ)
+    if variables is not None:
+        os.environ.clear()
+        os.environ.update(variables)
+    try:
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+            return pool.submit(_called, function, *arguments).result()
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 def _called(function: Callable[..., Result], *arguments: Any) -> Result:

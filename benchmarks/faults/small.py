@@ -22,6 +22,18 @@ def write_sweep(file: Path, parts: Sequence[Mapping[str, Any]], words: Sequence[
     return file
 
 
+def write_package(folder: Path, module: str, source: str | None = None) -> Path:
+    """Write what pip leaves of an installed plugin; without a source, of a module that can be imported anyway."""
+    name = module.rpartition(".")[2]
+    information = folder / f"{name}-1.0.dist-info"
+    information.mkdir(parents=True)
+    (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    (information / "entry_points.txt").write_text(f"[drobench]\n{name} = {module}\n")
+    if source is not None:
+        (folder / f"{name}.py").write_text(source)
+    return folder
+
+
 def store_run(root: Path, solver: str, seed: int = 0, objective: float = 1.0, status: str = "budget_spent") -> str:
     """Store a run and return its id; the objective decides what is in all of its files."""
     import numpy
