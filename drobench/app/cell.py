@@ -212,8 +212,9 @@ def _look_at_checkpoint(store: ResultStore, prepared: Prepared, assembly: Assemb
 def _written_by_other_code(folder: Path, prepared: Prepared) -> str | None:
     """Return what is wrong with a checkpoint that another version of the code began: half of each would be neither."""
     note = folder / _CODE
-    found = note.read_text(encoding="utf-8") if note.exists() else None
-    same = found == canonical_json(prepared.code.distributions)
+    # As bytes: a damaged note may be no text at all.
+    found = note.read_bytes() if note.exists() else None
+    same = found == canonical_json(prepared.code.distributions).encode()
     return None if same else "it was written by other code than that of this run"
 
 
