@@ -1,14 +1,12 @@
 """One cell: compute it here, or start its processes with torch's launcher; either way exactly one record comes out."""
 
 import math
-import shutil
 import signal
 import sys
 import time
-import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,26 +15,27 @@ import torch
 
 from drobench.app.assemble import Assembly, assemble
 from drobench.app.config import RunConfig, to_yaml
-from drobench.app.freshness import why_stale
+from drobench.app.freshness import taken, why_stale
+from drobench.app.full_disk import disk_error, of_the_disk
 from drobench.app.launching import RankFailed, first_failure, forget_failures, reference_to_dict, start_ranks
-from drobench.app.loading import LastDataset
+from drobench.app.loading import DatasetFailed, LastDataset
 from drobench.app.meeting import Meeting
 from drobench.app.prepare import Prepared, prepare
 from drobench.app.recording import curve_frame, finished_record, record_of, solution_arrays
 from drobench.app.run_logs import log_of, log_stored
-from drobench.files import write_atomically
+from drobench.app.work import checkpoint_doubted, clear_work, look_at_checkpoint, work_folder
+from drobench.reasons import print_traceback, reason_of, tidy
 from drobench.reformulation.routes import NoRouteError
 from drobench.registry import Catalogue, NeedsNotMet
+from drobench.registry.exits import AskedToEnd, attempt_to_end, exits_raise
+from drobench.registry.process_state import state_kept
 from drobench.registry.time_limit import TimeLimitExpired, time_limit
-from drobench.results.record import Record, Status, canonical_json
-from drobench.results.store import ResultStore
-from drobench.training.checkpointing import why_unusable
-from drobench.training.trainer import CHECKPOINT_NAME, train
+from drobench.results.record import Record, Status
+from drobench.results.store import ResultStore, StoreUnusable
+from drobench.training.trainer import train
 
 OPTIMA = ".optima"
 """Where certified optima lie in a folder of results."""
-# Beside a checkpoint: which code wrote it.
-_CODE = "code.json"
 # A combination that makes no sense, as opposed to a run that went wrong.
 REFUSALS = (NeedsNotMet, NoRouteError)
 OnEvaluation = Callable[[dict[str, Any]], None]
@@ -63,44 +62,71 @@ def run_cell(
         datasets: Who has loaded the data of the run before this one; none: they are loaded for this run.
         optima: Where certified optima are kept; none: among the results.
     """
-    prepared = prepare(config, catalogue, datasets, ranks_started=meeting is not None)
-    store = ResultStore(Path(config.results))
+    # Whatever a plugin does to the working directory, and to whatever else belongs to the process.
+    config = replace(config, results=str(Path(config.results).absolute()))
+    with state_kept():
+        prepared = prepare(config, catalogue, datasets, ranks_started=meeting is not None)
+        return run_prepared(
+            prepared, keep_refusals=keep_refusals, on_evaluation=on_evaluation, meeting=meeting, optima=optima
+        )
+
+
+def run_prepared(
+    prepared: Prepared,
+    *,
+    keep_refusals: bool = False,
+    on_evaluation: OnEvaluation | None = None,
+    meeting: Meeting | None = None,
+    optima: Path | None = None,
+) -> Record:
+    """Do what `run_cell` does with a run whose data are loaded."""
+    store = ResultStore(Path(prepared.config.results))
     store.prepare()
-    if prepared.refusal is not None and not keep_refusals:
+    # A dataset that fails is a result, as a solver that does.
+    if prepared.refusal is not None and not keep_refusals and not isinstance(prepared.refusal, DatasetFailed):
         raise prepared.refusal
     with store.lock(prepared.run_id):
         stored = store.finished_record(prepared.run_id)
         if stored is not None:
-            stale = why_stale(stored, prepared.code, config.trust)
+            stale = why_stale(stored, prepared.code, prepared.config.trust)
             if stale is None:
                 log_stored(prepared, store)
                 return stored
-            _say(f"run {stored.short_id} is there, but {stale}. It is computed again; what is there is kept in .older.")
+            message = (
+                f"run {stored.short_id} is there, but {stale}. It is computed again; what is there is kept in .older."
+            )
+            print(f"drobench: {message}", file=sys.stderr)
         if prepared.refusal is not None:
             return _keep_refusal(store, prepared, prepared.refusal)
         try:
-            return _compute_or_start(store, prepared, on_evaluation, meeting, optima or store.root / OPTIMA)
+            with exits_raise():
+                return _compute_or_start(store, prepared, on_evaluation, meeting, optima or store.root / OPTIMA)
         except REFUSALS as error:
             if not keep_refusals:
                 raise
             return _keep_refusal(store, prepared, error)
-        except TimeLimitExpired:
-            reason = f"timed out after {config.timeout:g} s"
-        except RankFailed as error:
-            reason = str(error)
-        except Exception as error:  # whatever a solver raises is the result of this cell, and of no other
-            traceback.print_exc()
-            reason = f"{type(error).__name__}: {error}"
-        return _keep(store, prepared, Status.FAILED, reason)
+        except (StoreUnusable, KeyboardInterrupt, AskedToEnd):
+            raise
+        except BaseException as error:  # whatever a solver raises is the result of this cell, and of no other
+            if of_the_disk(error):
+                raise disk_error(error) from error
+            return _keep(store, prepared, Status.FAILED, _why_failed(error, prepared.config))
+
+
+def _why_failed(error: BaseException, config: RunConfig) -> str:
+    if isinstance(error, TimeLimitExpired):
+        return f"timed out after {config.timeout:g} s"
+    if isinstance(error, RankFailed):
+        return str(error)
+    print_traceback(error)
+    return attempt_to_end(error) if isinstance(error, SystemExit) else reason_of(error)
 
 
 def fail_cell(prepared: Prepared, reason: str) -> Record:
     """Record a cell whose process could not do it itself."""
     store = ResultStore(Path(prepared.config.results))
     with store.lock(prepared.run_id):
-        if store.finished(prepared.run_id):
-            return store.read(prepared.run_id)
-        return _keep(store, prepared, Status.FAILED, reason)
+        return taken(store, prepared) or _keep(store, prepared, Status.FAILED, reason)
 
 
 def _keep_refusal(store: ResultStore, prepared: Prepared, refusal: Exception) -> Record:
@@ -111,10 +137,15 @@ def _keep_refusal(store: ResultStore, prepared: Prepared, refusal: Exception) ->
 
 def _keep(store: ResultStore, prepared: Prepared, status: Status, reason: str) -> Record:
     """Store a record without curve and solution; a finished result is never replaced by a failure to repeat it."""
-    record = record_of(prepared, status, reason)
+    record = record_of(prepared, status, tidy(reason))
     if not store.finished(record.run_id):
-        store.write(record, polars.DataFrame(), {}, to_yaml(prepared.config))
+        store.write(record, polars.DataFrame(), {}, _config_to_store(prepared.config))
     return record
+
+
+def _config_to_store(config: RunConfig) -> str:
+    """Return the configuration without the way to its folder, which is nobody's business who is handed the run."""
+    return to_yaml(replace(config, results=Path(config.results).name))
 
 
 def _compute_or_start(
@@ -131,12 +162,14 @@ def _compute_or_start(
     with time_limit(config.timeout or 0), threads_set(config.trainer.threads):
         # The optimum is found here, once, whatever the number of ranks.
         assembly = assemble(prepared, optima)
-        _look_at_checkpoint(store, prepared, assembly)
-        if meeting is not None:
-            return _compute_together(store, prepared, assembly, begin, meeting)
-        if not config.trainer.distributed:
-            return compute(store, prepared, assembly, begin, on_evaluation)
-    start_ranks(to_yaml(config), assembly.reference, config.trainer, folder, deadline)
+        look_at_checkpoint(store, prepared, assembly.task)
+        with checkpoint_doubted(store, prepared.run_id):
+            if meeting is not None:
+                return _compute_together(store, prepared, assembly, begin, meeting)
+            if not config.trainer.distributed:
+                return compute(store, prepared, assembly, begin, on_evaluation)
+    with checkpoint_doubted(store, prepared.run_id):
+        start_ranks(to_yaml(config), assembly.reference, config.trainer, folder, deadline)
     return store.read(prepared.run_id)
 
 
@@ -152,9 +185,10 @@ def _compute_together(
     meeting.tell({"reference": reference_to_dict(assembly.reference), "results": str(store.root.resolve())})
     try:
         return compute(store, prepared, assembly, begin)
-    except Exception as error:
-        traceback.print_exc()
-        raise RankFailed(first_failure(folder) or f"rank 0: {type(error).__name__}: {error}") from error
+    except (Exception, SystemExit) as error:
+        print_traceback(error)
+        mine = attempt_to_end(error) if isinstance(error, SystemExit) else reason_of(error)
+        raise RankFailed(first_failure(folder) or f"rank 0: {mine}") from error
 
 
 def compute(
@@ -171,8 +205,9 @@ def compute(
             raise KeyboardInterrupt
         record = finished_record(prepared, assembly, module, setup, time.perf_counter() - begin)
         if module.trainer.is_global_zero:
-            store.write(record, curve_frame(module), solution_arrays(module, assembly.dataset), to_yaml(config))
-            shutil.rmtree(folder, ignore_errors=True)
+            solution = solution_arrays(module, assembly.dataset)
+            store.write(record, curve_frame(module), solution, _config_to_store(config))
+            clear_work(folder)
         log.conclude(record)
     return record
 
@@ -186,37 +221,3 @@ def threads_set(number: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-def work_folder(store: ResultStore, run_id: str) -> Path:
-    """Return where a run keeps its checkpoint and its ranks say why they failed, until it is finished."""
-    folder = store.root / ".work" / run_id
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
-def _look_at_checkpoint(store: ResultStore, prepared: Prepared, assembly: Assembly) -> None:
-    """Put a checkpoint that cannot be continued out of the way, or every new attempt would fail on it."""
-    file = work_folder(store, prepared.run_id) / CHECKPOINT_NAME
-    trouble = None
-    if file.exists():
-        trouble = _written_by_other_code(file.parent, prepared) or why_unusable(file, assembly.task)
-    write_atomically(file.parent / _CODE, canonical_json(prepared.code.distributions))
-    if trouble is not None:
-        place = store.root / ".damaged" / f"{prepared.run_id}-{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}.ckpt"
-        place.parent.mkdir(exist_ok=True)
-        file.rename(place)
-        _say(f"{file} cannot be continued ({trouble}). It was moved to {place}; the run starts over.")
-
-
-def _written_by_other_code(folder: Path, prepared: Prepared) -> str | None:
-    """Return what is wrong with a checkpoint that another version of the code began: half of each would be neither."""
-    note = folder / _CODE
-    # As bytes: a damaged note may be no text at all.
-    found = note.read_bytes() if note.exists() else None
-    same = found == canonical_json(prepared.code.distributions).encode()
-    return None if same else "it was written by other code than that of this run"
-
-
-def _say(message: str) -> None:
-    print(f"drobench: {message}", file=sys.stderr)

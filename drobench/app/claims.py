@@ -15,6 +15,8 @@ from drobench.app.config import PLUGIN_GROUPS
 from drobench.app.identity import OWN_GROUPS, default_settings, wholly_asked
 from drobench.app.mismatches import Mismatch, compared
 from drobench.registry import Catalogue
+from drobench.results.outcome import outcome_of, scored_start
+from drobench.results.parts import certified_within
 from drobench.results.record import ITERATE_FIELDS, Iterate, Record, Status, content_id
 from drobench.training.budget import Budget, BudgetConfig
 
@@ -48,6 +50,9 @@ def contradictions(
     yield from _gaps(record, rows)
     yield from _best(record, rows)
     yield from _status(record, rows)
+    if record.outcome is not None:
+        follows = outcome_of(record.status, scored_start(rows[0]), record.iterates.last, record.optimum)
+        yield from compared("outcome", record.outcome, follows)
 
 
 def _settings(record: Record, values: Mapping[str, Any]) -> Iterator[Mismatch]:
@@ -172,13 +177,15 @@ def _status(record: Record, rows: list[dict[str, Any]]) -> Iterator[Mismatch]:
     first, last = rows[0], rows[-1]
     objective = math.nan if last["objective"] is None else last["objective"]
     lost = budget.lost(objective, first["objective"])
-    ended = lost or budget.reached(_relative_gap(first, last), last.get("stationarity"))
+    ended = lost or budget.reached(_relative_gap(record, first, last), last.get("stationarity"))
     yield from compared("status", record.status, Status.BUDGET_SPENT if ended is None else ended.status)
 
 
-def _relative_gap(first: Mapping[str, Any], last: Mapping[str, Any]) -> float | None:
+def _relative_gap(record: Record, first: Mapping[str, Any], last: Mapping[str, Any]) -> float | None:
     begin, end = first.get("gap"), last.get("gap")
-    return None if end is None or begin is None or begin <= 0 else end / begin
+    if end is None or begin is None or record.optimum is None or begin <= certified_within(record.optimum.value):
+        return None
+    return float(end / begin)
 
 
 def iterate_values(iterate: Iterate) -> dict[str, Any]:

@@ -24,8 +24,10 @@ from omegaconf.errors import OmegaConfBaseException
 
 from drobench.errors import DrobenchError, require_non_negative, require_one_of, require_positive
 from drobench.objective.predictor import ModelConfig
+from drobench.reasons import reason_of
 from drobench.reformulation.reformulation import ReformulationConfig
 from drobench.registry import Catalogue, Registered
+from drobench.registry.exits import attempt_to_end, exits_raise
 from drobench.registry.hints import did_you_mean
 from drobench.training.budget import BudgetConfig
 from drobench.training.evaluation import EvaluationConfig
@@ -139,9 +141,30 @@ def resolve(config: DictConfig) -> RunConfig:
     """Return plain dataclasses; this is where impossible values are refused."""
     _refuse_added_keys(config, "")
     try:
-        return cast(RunConfig, OmegaConf.to_object(config))
+        with exits_raise():
+            return cast(RunConfig, OmegaConf.to_object(config))
     except OmegaConfBaseException as error:
         raise ConfigError(_first_lines(error)) from error
+    except DrobenchError:
+        raise
+    except (Exception, SystemExit) as error:  # the `__post_init__` of a plugin's config may raise anything
+        raise ConfigError(_blamed(config, error)) from error
+
+
+def _blamed(config: DictConfig, error: BaseException) -> str:
+    """Say which part of a configuration could not be made: the one that cannot be made alone either."""
+    text = attempt_to_end(error) if isinstance(error, SystemExit) else reason_of(error)
+    for group in (name for name in PLUGIN_GROUPS if not OmegaConf.is_missing(config, name)):
+        try:
+            with exits_raise():
+                OmegaConf.to_object(config[group])
+        except (Exception, SystemExit):
+            kind = getattr(OmegaConf.get_type(config[group]), "__name__", "the configuration")
+            return (
+                f"{kind} of {group}={config[group].name} cannot be made with these settings: {text}. Change "
+                f"`{group}...=`, or have the `__post_init__` of {kind} refuse them with a SettingError."
+            )
+    return f"The configuration cannot be made: {text}"
 
 
 def _refuse_added_keys(node: DictConfig, path: str) -> None:

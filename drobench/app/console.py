@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from drobench.results.record import FAILURES, Status
+from drobench.results.record import FAILURES, Outcome, Status
 
 
 def open_console() -> Console:
@@ -35,11 +35,11 @@ def table(title: str | None, header: Sequence[str], rows: Iterable[Sequence[str]
     return result
 
 
-def status_style(status: Status) -> str:
-    """Return the colour of a status."""
+def status_style(status: Status, outcome: Outcome | None = None) -> str:
+    """Return the colour of a status: green only where nothing is the matter with the outcome either."""
     if status in FAILURES:
         return "red"
-    return "yellow" if status is Status.SKIPPED else "green"
+    return "green" if status is not Status.SKIPPED and outcome in (Outcome.OK, None) else "yellow"
 
 
 class LiveLine:

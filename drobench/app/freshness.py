@@ -3,11 +3,19 @@
 from collections.abc import Mapping
 
 from drobench.app.code import FRAMEWORK, OWN_DISTRIBUTION, Code
+from drobench.app.prepare import Prepared
 from drobench.results.record import Record
+from drobench.results.store import ResultStore
 
 SAME, PATCH, ANY = TRUST = ("same", "patch", "any")
 """What a stored run must have in common with the code here to be taken: the code itself; the first two numbers of
 the versions of all packages; nothing."""
+
+
+def taken(store: ResultStore, prepared: Prepared) -> Record | None:
+    """Return the stored record of a run, if there is one that need not be computed again."""
+    record = store.finished_record(prepared.run_id)
+    return None if record is None or why_stale(record, prepared.code, prepared.config.trust) is not None else record
 
 
 def why_stale(record: Record, code: Code, trust: str = SAME) -> str | None:

@@ -5,20 +5,23 @@ A rank that fails writes down why, in the folder of its run. One that was killed
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from drobench.app.full_disk import disk_trouble, of_the_disk
 from drobench.app.optimum import Reference
-from drobench.app.ranks import RANK_GRACE_SECONDS
+from drobench.app.ranks import RANK_GRACE_SECONDS, STARTED_BY
 from drobench.errors import DrobenchError
+from drobench.reasons import reason_of, tidy
+from drobench.registry.exits import attempt_to_end, exits_raise
 from drobench.registry.time_limit import TimeLimitExpired
 from drobench.results.record import Optimum
 from drobench.training.settings import TrainerConfig
@@ -34,8 +37,17 @@ _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS
 _CONSEQUENCES = (signal.SIGTERM, signal.SIGABRT)
 
 
+RANKS = "ranks"
+"""The part of a run's folder in which its launcher works."""
+_RECORDED, _ENDS, _OUTPUT = "recorded", "ends.json", "output.txt"
+
+
 class RankFailed(DrobenchError):
     """One of the processes of a run failed."""
+
+
+class RankKilled(RankFailed):
+    """One of the processes of a run was killed by somebody else."""
 
 
 def start_ranks(config_text: str, reference: Reference, trainer: TrainerConfig, folder: Path, deadline: float) -> None:
@@ -45,33 +57,63 @@ def start_ranks(config_text: str, reference: Reference, trainer: TrainerConfig, 
         config_text: The resolved configuration.
         reference: What is known of the optimum, found before so that no rank looks for it again.
         trainer: How many, with how many threads.
-        folder: Where a failing rank says why.
+        folder: That of the run, where a failing rank says why.
         deadline: When to give up, in the time of `time.monotonic`.
 
     Raises:
         RankFailed: If one fails or dies; says which, and why.
+        StoreUnusable: If it failed because nothing can be written any more.
         TimeLimitExpired: If they are still at work after the deadline.
     """
     forget_failures(folder)
-    with tempfile.TemporaryDirectory(prefix="drobench-") as name:
-        resolved, known, ends = (Path(name) / file for file in ("resolved.yaml", "optimum.json", "ends.json"))
-        resolved.write_text(config_text, encoding="utf-8")
-        known.write_text(json.dumps(reference_to_dict(reference)), encoding="utf-8")
-        output = Path(name) / "output.txt"
-        # Its logs go into this folder too, or they would stay among the temporary files.
-        command = [sys.executable, "-m", "drobench.app.ranks", str(ends), "--standalone"]
-        command += ["--log-dir", str(Path(name) / "logs"), "--nproc-per-node", str(trainer.devices)]
-        command += ["-m", "drobench.app.one_run", str(resolved), str(known)]
-        environment = rank_environment(os.environ, trainer.threads)
-        with output.open("wb") as sink:
-            launcher = subprocess.Popen(command, stdout=sink, stderr=subprocess.STDOUT, env=environment)  # noqa: S603  # our own words
-            try:
-                code = _wait(launcher, deadline)
-            finally:
-                _end(launcher)
+    place = folder / RANKS
+    # What a killed attempt has left there.
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir(parents=True)
+    try:
+        code = _launch(place, config_text, reference, trainer, deadline)
         if code != 0:
-            reason = _killed(ends) or first_failure(folder)
-            raise RankFailed(reason or f"the launcher ended with code {code}: {_tail(output)}")
+            raise _failure(place, folder, code)
+        if not (place / _RECORDED).exists():
+            raise RankFailed("the ranks ended with code 0 without a record")
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+        with suppress(OSError):  # not empty: there is a checkpoint
+            folder.rmdir()
+
+
+def _launch(place: Path, config_text: str, reference: Reference, trainer: TrainerConfig, deadline: float) -> int:
+    """Return the code with which the launcher of the ranks has ended."""
+    resolved, known = place / "resolved.yaml", place / "optimum.json"
+    resolved.write_text(config_text, encoding="utf-8")
+    known.write_text(json.dumps(reference_to_dict(reference)), encoding="utf-8")
+    command = [sys.executable, "-m", "drobench.app.ranks", str(place / _ENDS), "--standalone"]
+    # Its logs go into this folder too, or they would stay among the temporary files.
+    command += ["--log-dir", str(place / "logs"), "--nproc-per-node", str(trainer.devices)]
+    command += ["-m", "drobench.app.one_run", str(resolved), str(known)]
+    environment = {**rank_environment(os.environ, trainer.threads), STARTED_BY: str(os.getpid())}
+    with (place / _OUTPUT).open("wb") as sink:
+        launcher = subprocess.Popen(command, stdout=sink, stderr=subprocess.STDOUT, env=environment)  # noqa: S603  # our own words
+        try:
+            return _wait(launcher, deadline)
+        finally:
+            _end(launcher)
+
+
+def _failure(place: Path, folder: Path, code: int) -> DrobenchError:
+    """Return why the ranks of a launcher that ended with this code have failed."""
+    killed = _killed(place / _ENDS)
+    if killed is not None:
+        return RankKilled(killed)
+    reason = first_failure(folder)
+    if reason is not None and _disk_was_full(folder):
+        return disk_trouble(reason)
+    return RankFailed(reason or f"the launcher ended with code {code}: {_tail(place / _OUTPUT)}")
+
+
+def note_record(place: Path) -> None:
+    """Tell whoever has started the ranks that the record is written; for rank 0."""
+    (place / _RECORDED).touch()
 
 
 def rank_environment(inherited: Mapping[str, str], threads: int) -> dict[str, str]:
@@ -122,13 +164,23 @@ def _end(launcher: subprocess.Popen[bytes]) -> None:
 def failures_noted(folder: Path, rank: int) -> Iterator[None]:
     """Write down why this rank fails, for whoever records the run."""
     try:
-        yield
+        with exits_raise():
+            yield
+    except SystemExit as error:
+        reason = attempt_to_end(error)
+        _note(folder, rank, reason, error)
+        # With the code that was asked for, the launcher might take it for a rank that has done its part.
+        raise RankFailed(reason) from error
     except Exception as error:
-        # The first rank removes the folder when it is done, which this one may not be.
-        folder.mkdir(parents=True, exist_ok=True)
-        failure = {"rank": rank, "time": time.time(), "reason": f"{type(error).__name__}: {error}"}
-        (folder / f"rank{rank}.json").write_text(json.dumps(failure))
+        _note(folder, rank, reason_of(error), error)
         raise
+
+
+def _note(folder: Path, rank: int, reason: str, error: BaseException) -> None:
+    # The first rank removes the folder when it is done, which this one may not be.
+    folder.mkdir(parents=True, exist_ok=True)
+    failure = {"rank": rank, "time": time.time(), "reason": reason, "disk": of_the_disk(error)}
+    (folder / f"rank{rank}.json").write_text(json.dumps(failure))
 
 
 def forget_failures(folder: Path) -> None:
@@ -139,11 +191,16 @@ def forget_failures(folder: Path) -> None:
 
 def first_failure(folder: Path) -> str | None:
     """Return what the first failing rank wrote down."""
-    failures = [json.loads(file.read_text()) for file in folder.glob("rank*.json")]
-    if not failures:
-        return None
-    first = min(failures, key=lambda failure: float(failure["time"]))
-    return f"rank {first['rank']}: {first['reason']}"
+    first = min(_failures(folder), key=lambda failure: float(failure["time"]), default=None)
+    return None if first is None else f"rank {first['rank']}: {first['reason']}"
+
+
+def _disk_was_full(folder: Path) -> bool:
+    return any(failure["disk"] for failure in _failures(folder))
+
+
+def _failures(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(file.read_text()) for file in folder.glob("rank*.json")]
 
 
 def _killed(ends: Path) -> str | None:
@@ -164,4 +221,4 @@ def _killed(ends: Path) -> str | None:
 
 def _tail(output: Path) -> str:
     lines = output.read_text(errors="replace").strip().splitlines()
-    return " | ".join(lines[-3:]) or "no output"
+    return tidy(" | ".join(lines[-3:])) or "no output"

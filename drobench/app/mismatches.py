@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 
@@ -33,6 +34,8 @@ def compared(what: str, recorded: Any, recomputed: Any, tolerance: float | None 
 
 
 def _as_recorded(value: Any) -> Any:
+    if isinstance(value, StrEnum):
+        return str(value)
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

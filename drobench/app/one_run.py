@@ -19,15 +19,17 @@ from pathlib import Path
 from typing import Any
 
 from drobench.app.assemble import assemble
-from drobench.app.cell import OPTIMA, compute, run_cell, threads_set, work_folder
+from drobench.app.cell import OPTIMA, compute, run_cell, threads_set
 from drobench.app.config import RunConfig, from_yaml, register
-from drobench.app.launching import failures_noted, reference_from_dict
+from drobench.app.launching import failures_noted, note_record, reference_from_dict
 from drobench.app.meeting import Meeting
 from drobench.app.prepare import Prepared, prepare
-from drobench.app.ranks import end_with_parent, told_by_launcher
+from drobench.app.ranks import end_with_parent, started_by, told_by_launcher
+from drobench.app.work import work_folder
 from drobench.errors import DrobenchError
 from drobench.registry import Catalogue, load_catalogue
-from drobench.results.record import Record, Status
+from drobench.results.outcome import in_words
+from drobench.results.record import Outcome, Record, Status
 from drobench.results.store import ResultStore
 from drobench.training.settings import TrainerConfig
 
@@ -53,7 +55,10 @@ def be_rank(resolved: Path, known: Path | None = None) -> Record:
     rank = _check_world(config.trainer)
     if known is not None:
         reference = json.loads(known.read_text(encoding="utf-8"))
-        return _follow(prepare(config, catalogue, ranks_started=True), reference, rank, begin)
+        record = _follow(prepare(config, catalogue, ranks_started=True), reference, rank, begin)
+        if rank == 0:
+            note_record(known.parent)
+        return record
     if not config.trainer.distributed:
         return run_cell(config, catalogue)
     meeting = Meeting()
@@ -86,7 +91,8 @@ def _lead(config: RunConfig, catalogue: Catalogue, meeting: Meeting) -> Record:
         record = run_cell(config, catalogue, meeting=meeting)
         code = 1 if record.status is Status.FAILED else 0
         there = " before; `drobench rerun` computes it again" if code == 0 and not meeting.over else ""
-        print(f"drobench: run {record.short_id} ended as {record.status}{there}: {record.reason}")
+        outcome = "" if record.outcome in (None, Outcome.OK) else f", {in_words(record.outcome)}"
+        print(f"drobench: run {record.short_id} ended as {record.status}{outcome}{there}: {record.reason}")
         return record
     finally:
         if not meeting.over:
@@ -104,7 +110,7 @@ def _follow(prepared: Prepared, reference: Any, rank: int, begin: float) -> Reco
 
 def main() -> None:
     """Be one rank: of the run in the file named on the command line."""
-    end_with_parent(signal.SIGKILL)
+    end_with_parent(signal.SIGKILL, started_by())
     try:
         record = be_rank(*map(Path, sys.argv[1:]))
     except DrobenchError as error:

@@ -20,10 +20,9 @@ from drobench.objective.oracles.build import build_oracle
 from drobench.problem.problem import Problem
 from drobench.reformulation.certificates import lower_bound
 from drobench.registry import Catalogue, Registered, SolverEntry
+from drobench.results.parts import RELATIVE_TOLERANCE, certified_within
 from drobench.results.record import Optimum, content_id
 from drobench.solver.communicator import SingleProcess
-
-RELATIVE_TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -97,7 +96,7 @@ def _solve(form: NativeForm, convex: NativeForm, start: Tensor, found: Registere
     if not violation <= 0.0:
         return Reference(None, f"the point found violates a constraint by {violation:.3g}")
     gap = value - below
-    if not gap <= RELATIVE_TOLERANCE * max(abs(value), 1e-12):
+    if not gap <= certified_within(value):
         return Reference(None, f"the value {value:.9g} is certified only to {gap:.3g}")
     certificate = {"kind": "duality gap", "lower_bound": below, "gap": gap, "relative_tolerance": RELATIVE_TOLERANCE}
     return Reference(Optimum(value=value, method=found.entry.name, certificate=certificate))

@@ -7,7 +7,7 @@ from typing import Any
 from drobench.app.code import Code, code_of
 from drobench.app.config import RunConfig
 from drobench.app.identity import asked_of
-from drobench.app.loading import LastDataset
+from drobench.app.loading import DataFacts, LastDataset, Loader
 from drobench.app.ranks import told_by_launcher
 from drobench.data.dataset import Dataset
 from drobench.errors import DrobenchError
@@ -29,7 +29,7 @@ class Prepared:
         asked: What the id is made of.
         code: The code that will make its result.
         started_at: The time, as it stands in records.
-        dataset: Its data as loaded; none where they cannot be used.
+        dataset: Its data as loaded, or what is known of them; none where they cannot be used.
         refusal: Why it cannot be computed; none where it can.
     """
 
@@ -39,26 +39,26 @@ class Prepared:
     asked: dict[str, Any]
     code: Code
     started_at: str
-    dataset: Dataset | None
+    dataset: Dataset | DataFacts | None
     refusal: Exception | None
 
     def usable_dataset(self) -> Dataset:
         """Return the data, or raise why the run cannot be computed."""
         if self.refusal is not None:
             raise self.refusal
-        assert self.dataset is not None
+        assert isinstance(self.dataset, Dataset)
         return self.dataset
 
 
 def prepare(
-    config: RunConfig, catalogue: Catalogue, datasets: LastDataset | None = None, *, ranks_started: bool = False
+    config: RunConfig, catalogue: Catalogue, datasets: Loader | None = None, *, ranks_started: bool = False
 ) -> Prepared:
     """Return the run, with the reason where it cannot be computed: whether that is raised or recorded is not for here.
 
     Args:
         config: The run.
         catalogue: The plugins.
-        datasets: Who has loaded the data of the run before this one; none: they are loaded here.
+        datasets: Who has loaded the data of the run before this one, or knows them; none: they are loaded here.
         ranks_started: Whether this is one of several processes that are there already, maybe on several machines.
 
     Raises:

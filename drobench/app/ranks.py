@@ -15,12 +15,27 @@ from pathlib import Path
 _SET_PARENT_DEATH_SIGNAL = 1  # from <sys/prctl.h>
 # Ranks in an exchange never see SIGTERM, so they are killed; this is how long the others have to end by themselves.
 RANK_GRACE_SECONDS = 3
+STARTED_BY = "DROBENCH_STARTED_BY"
+"""The variable in which launcher and ranks are told who has started them."""
 
 
-def end_with_parent(number: signal.Signals) -> None:
-    """Ask the kernel to send this process a signal when its parent dies; only Linux can."""
+def end_with_parent(number: signal.Signals, parent: int | None) -> None:
+    """Ask the kernel to send this process a signal when its parent dies, which only Linux can.
+
+    Args:
+        number: The signal.
+        parent: The process that started this one: it may be gone by now, and then this one ends here. None: unknown.
+    """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, number)
+    if parent is not None and os.getppid() != parent:
+        sys.exit(1)
+
+
+def started_by() -> int | None:
+    """Return the process that has started this launcher or rank, once; none if that was done by hand."""
+    parent = os.environ.pop(STARTED_BY, None)
+    return None if parent is None else int(parent)
 
 
 def told_by_launcher(name: str, alone: int) -> int:
@@ -48,7 +63,8 @@ def _launch(ends: Path, arguments: list[str]) -> None:
 
 if __name__ == "__main__":
     # On SIGTERM the launcher ends its ranks and then itself.
-    end_with_parent(signal.SIGTERM)
+    end_with_parent(signal.SIGTERM, started_by())
+    os.environ[STARTED_BY] = str(os.getpid())
     # It would give them 30 seconds. A variable, because older launchers refuse the option and pass over this.
     os.environ["TORCH_ELASTIC_SHUTDOWN_TIMEOUT"] = str(RANK_GRACE_SECONDS)
     _launch(Path(sys.argv[1]), sys.argv[2:])

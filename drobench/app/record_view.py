@@ -7,6 +7,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from drobench.app.console import status_style, table
+from drobench.results.outcome import Ending, explanation
 from drobench.results.record import Iterate, Record
 
 _METRICS = (
@@ -23,12 +24,16 @@ _METRICS = (
 )
 
 
-def show_record(console: Console, record: Record, *, complete: bool = False) -> None:
+def show_record(console: Console, record: Record, ending: Ending | None = None, *, complete: bool = False) -> None:
     """Print one run: what it was, how it ended, what it found; complete with the metrics that only its problem has."""
-    style = status_style(record.status)
+    ending = ending or Ending(record.outcome)
+    style = status_style(record.status, ending.outcome)
     console.print(
         f"[bold]Run {record.short_id}[/bold]  [{style}]{record.status}[/{style}]  {escape(record.reason or '')}"
     )
+    matter = explanation(record, ending)
+    if matter is not None:
+        console.print(f"[{style}]{escape(matter)}[/{style}]", soft_wrap=True)
     settings = " ".join(f"{name}={value}" for name, value in record.solver.config.items())
     console.print(f"solver   {escape(record.solver.name)}  [dim]{escape(settings)}[/dim]", soft_wrap=True)
     settings = " ".join(f"{name}={value}" for name, value in record.problem.config.items())

@@ -10,6 +10,7 @@ from drobench.app.config import plain
 from drobench.app.environment import environment, peak_memory
 from drobench.app.prepare import Prepared
 from drobench.data.dataset import Dataset
+from drobench.results.outcome import outcome_of, scored_start
 from drobench.results.record import (
     Communication,
     Component,
@@ -81,6 +82,9 @@ def finished_record(prepared: Prepared, assembly: Assembly, module: SolverModule
         prepared,
         module.verdict.status,
         module.verdict.reason,
+        outcome=outcome_of(
+            module.verdict.status, scored_start(module.curve[0]), iterates["last"], assembly.reference.optimum
+        ),
         iterates=Iterates(**iterates),
         optimum=assembly.reference.optimum,
         optimum_reason=assembly.reference.reason,

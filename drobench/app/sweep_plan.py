@@ -8,9 +8,9 @@ from pathlib import Path
 from drobench.app.composer import Composer
 from drobench.app.config import ConfigError, RunConfig, hydra_ready, resolve
 from drobench.app.freshness import why_stale
-from drobench.app.loading import LastDataset
-from drobench.app.prepare import prepare
+from drobench.app.prepare import Prepared, prepare
 from drobench.app.sweep_file import Sweep
+from drobench.app.sweep_planner import Look, look_at_data
 from drobench.registry import Catalogue
 from drobench.results.record import Record
 from drobench.results.store import ResultStore
@@ -21,8 +21,17 @@ class Cell:
     """One run of a sweep."""
 
     label: str
-    config: RunConfig
-    run_id: str
+    prepared: Prepared
+
+    @property
+    def config(self) -> RunConfig:
+        """Its configuration."""
+        return self.prepared.config
+
+    @property
+    def run_id(self) -> str:
+        """Its id."""
+        return self.prepared.run_id
 
 
 @dataclass(frozen=True)
@@ -40,8 +49,18 @@ class Plan:
         return {cell.run_id for cell in (*self.finished, *self.remaining)}
 
 
-def plan(sweep: Sweep, extra: Sequence[str], catalogue: Catalogue, results: Path) -> Plan:
-    """Compose every cell and see which are finished."""
+def plan(sweep: Sweep, extra: Sequence[str], catalogue: Catalogue, results: Path, look: Look = look_at_data) -> Plan:
+    """Compose every cell and see which are finished.
+
+    Args:
+        sweep: What the file says.
+        extra: Overrides for all cells.
+        catalogue: The plugins.
+        results: The folder of results.
+        look: Finds out about the data of the cells.
+    """
+    # Wherever a plugin goes, the results stay in their place.
+    results = results.absolute()
     store = ResultStore(results)
     finished: list[Cell] = []
     remaining: list[Cell] = []
@@ -50,8 +69,6 @@ def plan(sweep: Sweep, extra: Sequence[str], catalogue: Catalogue, results: Path
     with hydra_ready():
         composer = Composer(catalogue)
         configs = [(words, resolve(composer.compose([*words, *extra]))) for words in sweep.cells]
-    # Hundreds of cells may be on the same data.
-    datasets = LastDataset()
     for words, config in configs:
         if any(word.startswith("results=") for word in (*words, *extra)):
             raise ConfigError("A sweep keeps all cells in one folder: use `--results DIR` instead of `results=DIR`.")
@@ -60,8 +77,10 @@ def plan(sweep: Sweep, extra: Sequence[str], catalogue: Catalogue, results: Path
             config.logger.group = sweep.name
         if config.timeout is None:
             config.timeout = sweep.timeout
+    datasets = look([config for _, config in configs], results)
+    for words, config in configs:
         prepared = prepare(config, catalogue, datasets)
-        cell = Cell(_label(words, sweep.cells), config, prepared.run_id)
+        cell = Cell(_label(words, sweep.cells), prepared)
         if cell.run_id in seen:
             raise ConfigError(f"The sweep has the cell {cell.label!r} twice: two combinations mean the same run.")
         seen.add(cell.run_id)

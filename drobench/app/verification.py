@@ -22,13 +22,14 @@ from drobench.app.config import from_yaml
 from drobench.app.freshness import why_stale
 from drobench.app.loading import LastDataset
 from drobench.app.mismatches import Mismatch, compared
-from drobench.app.optimum import RELATIVE_TOLERANCE, find_optimum
+from drobench.app.optimum import find_optimum
 from drobench.app.repetition import differences, refuse_more_than_there_is, why_not_repeatable
 from drobench.app.stored_config import ScoredPart, scored_part, stored_values
 from drobench.data.dataset import Dataset
 from drobench.objective.forms import Constrained
 from drobench.problem.problem import Problem
 from drobench.registry import Catalogue
+from drobench.results.parts import RELATIVE_TOLERANCE
 from drobench.results.record import FAILURES, ITERATES, Record, Status
 from drobench.results.store import ResultStore
 from drobench.training.evaluation import Evaluator

@@ -83,21 +83,21 @@ class ClientDraw:
     last: int
     replacement: bool
 
-    def samples(self, rows: int, size: int | None) -> tuple[list[tuple[Index, float]], float]:
-        """Return the drawn rows of this process with their shares, and how much all clients covered."""
+    def samples(self, rows: int, size: int | None) -> tuple[list[tuple[Index, float]], float, int]:
+        """Return the drawn rows of this process with their shares, how much all clients covered, and drew together."""
         if rows == 0:
-            return [], 0.0
+            return [], 0.0, 0
         clients, owned = self.clients, self.clients.owned(rows)
         if size is not None and not clients.local:
             size = size * clients.count if clients.whole_batch else size
             if size < rows:
-                return self._part(rows, size)
+                return *self._part(rows, size), size
         elif size is not None:
             sizes = clients.batches(size, rows)
             if any(owned[client + 1] - owned[client] > sizes[client] for client in range(clients.count)):
-                return self._locally(owned, sizes)
+                return *self._locally(owned, sizes), sum(sizes)
         first, last = owned[self.first], owned[self.last]
-        return [(slice(first, last), (last - first) / rows)], 1.0
+        return [(slice(first, last), (last - first) / rows)], 1.0, rows
 
     def constraints(
         self, count: int, size: int | None, constraint_rows: int

@@ -23,7 +23,7 @@ from drobench.objective.sampling import Index, Rows, Shard, index_length, sample
 
 @dataclass
 class Counters:
-    """What has been asked of an oracle so far, on this process."""
+    """What has been asked of an oracle so far."""
 
     sample_calls: int = 0
     inner_values: int = 0
@@ -37,6 +37,12 @@ class Counters:
         """Sample calls and constraint checks together."""
         return self.sample_calls + self.constraint_checks
 
+    def add(self, calls: int, *names: str) -> None:
+        """Count so many calls under each of the names."""
+        counted = vars(self)
+        for name in names:
+            counted[name] += calls
+
     def as_dict(self) -> dict[str, int]:
         return asdict(self)
 
@@ -45,7 +51,8 @@ class Oracle(ABC):
     """Counters, a seeded generator and draws from the two index sets.
 
     All processes of a run hold the same generator, so they agree on every draw without talking and each evaluates its
-    own part: the union over processes is what a single process would have drawn.
+    own part: the union over processes is what a single process would have drawn. For the same reason each knows what
+    all of them evaluate, and counts both: what it does itself, and what the run does.
     """
 
     dimension: int
@@ -55,13 +62,29 @@ class Oracle(ABC):
     """Rows over which constraints are sums that can be pooled; 0: they are not, or cannot."""
     dtype: torch.dtype
     device: torch.device
+    _cheap_constraints: int = 0
+    """Constraints that every process evaluates whenever it evaluates any."""
 
     def __init__(self, form: Any, seed: int, start: Tensor, shard: Shard = Shard()) -> None:  # noqa: B008  # immutable
         self._form = form
         self.generator = np.random.default_rng(seed)
         self.counters = Counters()
+        """What this process has evaluated."""
+        self._totals = Counters()
+        self.settled = True
+        """Whether `totals` is known: not after rows that do not say how many all processes have; see `settle`."""
         self.shard = shard
         self.dtype, self.device = start.dtype, start.device
+
+    @property
+    def totals(self) -> Counters:
+        """What all processes together have evaluated, the same on each of them and on any number of them."""
+        return self.counters if self.shard.parts == 1 else self._totals
+
+    def settle(self, totals: Counters) -> None:
+        """Take over what the processes have found to be the sum of their counters."""
+        self._totals = totals
+        self.settled = True
 
     @property
     def passes(self) -> float:
@@ -76,29 +99,31 @@ class Oracle(ABC):
 
     def draw(self, samples: int | None = None, constraints: int | None = None, *, replacement: bool = False) -> Rows:
         """Draw rows from each index set; `None`, or a size not below the set's, is the exact full set."""
-        sample_part, sample_share, sample_covered = self._draw_set(self.samples, samples, replacement)
-        constraint_part, constraint_share, constraint_covered = self._draw_set(
+        sample_part, sample_share, sample_covered, all_samples = self._draw_set(self.samples, samples, replacement)
+        constraint_part, constraint_share, constraint_covered, all_constraints = self._draw_set(
             self.constraints, constraints, replacement
         )
         covered = constraint_covered if self.constraints else sample_covered
-        return Rows(sample_part, constraint_part, sample_share, constraint_share, covered)
+        shares = sample_share, constraint_share
+        return Rows(sample_part, constraint_part, *shares, covered, None, None, all_samples, all_constraints)
 
-    def _draw_set(self, population: int, size: int | None, replacement: bool) -> tuple[Index | None, float, float]:
+    def _draw_set(self, population: int, size: int | None, replacement: bool) -> tuple[Index | None, float, float, int]:
+        """Return this process's part, its share, how much the whole draw covers, and how many rows that has."""
         if population == 0:
-            return None, 1.0, 0.0
+            return None, 1.0, 0.0, 0
         if size is not None and size < 1:
             raise DrobenchError(f"A draw must have at least one row; a solver asked for {size}.")
         if size is None or size >= population:
             first, last = self.shard.bounds(population)
             whole = slice(None) if self.shard.parts == 1 else slice(first, last)
-            return whole, (last - first) / population, 1.0
+            return whole, (last - first) / population, 1.0, population
         indices = sample_indices(self.generator, population, size, replacement)
         # A draw with repetitions is only known to cover one row.
         covered = (1 if replacement else size) / population
         if self.shard.parts == 1:
-            return indices.to(self.device), 1.0, covered
+            return indices.to(self.device), 1.0, covered, size
         first, last = self.shard.bounds(size)
-        return indices[first:last].to(self.device), (last - first) / size, covered
+        return indices[first:last].to(self.device), (last - first) / size, covered, size
 
     def draw_by(
         self,
@@ -115,49 +140,84 @@ class Oracle(ABC):
         """
         first, last = self.shard.bounds(clients.count)
         draw = ClientDraw(clients, self.generator, self.device, first, last, replacement)
-        parts, covered = draw.samples(self.samples, samples)
-        drawn, share, data = None, 1.0, None
+        parts, covered, all_samples = draw.samples(self.samples, samples)
+        drawn, share, data, all_constraints = None, 1.0, None, 0
         if self.constraints:
             drawn, share, covered, data = draw.constraints(self.constraints, constraints, self.constraint_rows)
-        found = [Rows(index, None, weight, 0.0, covered) for index, weight in parts] or [Rows(None, covered=covered)]
-        found[0] = found[0]._replace(constraints=drawn, constraint_share=share, data=data)
+            all_constraints = self.constraints if constraints is None else min(constraints, self.constraints)
+        # Processes may hold different numbers of parts, so that the first of each speaks for the whole draw.
+        found = [Rows(index, None, weight, 0.0, covered, None, None, 0, 0) for index, weight in parts]
+        found = found or [Rows(None, covered=covered)]
+        found[0] = found[0]._replace(
+            constraints=drawn,
+            constraint_share=share,
+            data=data,
+            drawn_samples=all_samples,
+            drawn_constraints=all_constraints,
+        )
         return tuple(found)
 
-    def _count_samples(self, rows: Rows, points: int) -> int:
-        calls = 0 if rows.samples is None else index_length(rows.samples, self.samples) * points
-        self.counters.sample_calls += calls
-        return calls
+    def _count_samples(self, rows: Rows, points: int, *also: str) -> None:
+        """Count a call for each sample and point; the same number goes to the counters `also`."""
+        here = 0 if rows.samples is None else index_length(rows.samples, self.samples)
+        self.counters.add(here * points, "sample_calls", *also)
+        if self.shard.parts > 1:
+            drawn = self._drawn(rows.drawn_samples, self.samples)
+            self._totals.add(drawn * points, "sample_calls", *also)
 
-    def _count_constraints(self, rows: Rows, points: int) -> int:
-        if rows.constraints is None or (rows.data is not None and self.shard.rank > 0):
+    def _count_constraints(self, rows: Rows, points: int, *also: str) -> None:
+        """Count a check for each constraint and point; the same number goes to the counters `also`."""
+        here = 0 if rows.constraints is None else index_length(rows.constraints, self.constraints)
+        # Of the cheap constraints, which every process evaluates, the run as a whole needs one evaluation.
+        cheap = 0 if rows.constraints is None else self._cheap_constraints
+        if self.shard.rank > 0:
             # Each check of a constraint on the rows of all processes is one check.
-            return 0
-        checks = index_length(rows.constraints, self.constraints) * points
-        self.counters.constraint_checks += checks
-        return checks
+            here = here if rows.data is None else 0
+        else:
+            here += cheap
+        self.counters.add(here * points, "constraint_checks", *also)
+        if self.shard.parts > 1:
+            drawn = self._drawn(rows.drawn_constraints, self.constraints)
+            self._totals.add((drawn + cheap) * points, "constraint_checks", *also)
+
+    def _drawn(self, drawn: int | None, population: int) -> int:
+        """Return how many rows of an index set all processes evaluate, or that this has to be found out."""
+        if drawn is None and population:
+            self.settled = False
+        return drawn or 0
 
     def count_projection(self) -> None:
         """Count one projection: all processes project the same point, which for the run as a whole is one."""
+        self._count_once(1, "projections")
+
+    def _count_once(self, calls: int, name: str) -> None:
+        """Count what all processes do alike, and one of them for the run as a whole."""
         if self.shard.rank == 0:
-            self.counters.projections += 1
+            self.counters.add(calls, name)
+        if self.shard.parts > 1:
+            self._totals.add(calls, name)
 
     def materialise(self) -> Any:
         """Return the whole problem, for reference solvers.
 
         In every oracle alike, each look counts one call for every sample, whatever is done with the problem afterwards;
-        constraints are not counted.
+        constraints are not counted. Where all processes look, that is one look of the run.
         """
-        self.counters.sample_calls += self.samples
+        self._count_once(self.samples, "sample_calls")
         return self._form
 
     def state_dict(self) -> dict[str, Any]:
         """Return counters and generator, enough to go on exactly where this oracle stands."""
         generator = self.generator.bit_generator.state
         words = {key: str(value) for key, value in generator["state"].items()}
-        return {"counters": self.counters.as_dict(), "generator": {**generator, "state": words}}
+        state = {"counters": self.counters.as_dict(), "generator": {**generator, "state": words}}
+        return {**state, "totals": self.totals.as_dict()} if self.settled else state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a state; one without totals, as older versions saved it, leaves them to be settled."""
         self.counters = Counters(**state["counters"])
+        self._totals = Counters(**state.get("totals", {}))
+        self.settled = self.shard.parts == 1 or "totals" in state
         words = {key: int(value) for key, value in state["generator"]["state"].items()}
         self.generator.bit_generator.state = {**state["generator"], "state": words}
 

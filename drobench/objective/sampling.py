@@ -4,7 +4,7 @@ Uniform draws with or without replacement from `{0, ..., population - 1}`. Witho
 solver: it is unbiased too, with a variance smaller by the factor `(population - size) / (population - 1)`.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -14,12 +14,8 @@ Index = slice | Tensor
 """Rows of one index set: a slice (no copy is made) or a vector of integers."""
 
 
-class Rows(NamedTuple):
-    """A draw from the two index sets; `None` where an index set is absent.
-
-    With several processes each holds its part of the draw. A share is the fraction of the whole draw that this part
-    is: the share-weighted sum of the parts' means is the mean of the draw.
-    """
+class _Rows(NamedTuple):
+    """The fields of `Rows`."""
 
     samples: Index | None
     constraints: Index | None = None
@@ -33,6 +29,30 @@ class Rows(NamedTuple):
     share of the constraints is then that of these rows."""
     by_group: Tensor | None = None
     """For a draw by groups, how many rows of each group the whole draw has, `(G,)`; `None`: the draw is uniform."""
+    drawn_samples: int | None = None
+    """How many samples the draw has on all processes together, from which every process counts the calls of the run
+    without asking the others; `None`: nobody says, and they will ask. Where a process holds several parts of one draw,
+    the first stands for all of them and the others have 0."""
+    drawn_constraints: int | None = None
+    """The same of the constraints."""
+
+
+class Rows(_Rows):
+    """A draw from the two index sets; `None` where an index set is absent.
+
+    With several processes each holds its part of the draw. A share is the fraction of the whole draw that this part
+    is: the share-weighted sum of the parts' means is the mean of the draw.
+    """
+
+    __slots__ = ()
+
+    def _replace(self, **changes: Any) -> Self:
+        """Return these rows with some fields changed; what was drawn of an index set is not known of another one."""
+        if "samples" in changes:
+            changes = {"drawn_samples": None, **changes}
+        if "constraints" in changes:
+            changes = {"drawn_constraints": None, **changes}
+        return super()._replace(**changes)
 
 
 class Shard(NamedTuple):

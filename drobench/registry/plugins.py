@@ -12,8 +12,10 @@ from typing import Any, NamedTuple
 
 import pluggy
 
+from drobench.reasons import reason_of
 from drobench.registry import hookspecs
 from drobench.registry.entries import Entry
+from drobench.registry.exits import exits_raise, way_to_end
 from drobench.registry.hints import did_you_mean
 from drobench.registry.hookspecs import (
     API_ATTRIBUTE,
@@ -23,6 +25,7 @@ from drobench.registry.hookspecs import (
     PROJECT,
     UNDECLARED_PLUGIN_API,
 )
+from drobench.registry.process_state import current_state, set_back
 from drobench.registry.time_limit import TimeLimitExpired, time_limit
 
 DISABLE_VARIABLE = "DROBENCH_DISABLE_PLUGINS"
@@ -178,8 +181,9 @@ class _Reading:
     @contextmanager
     def _reporting(self, doing: str) -> Iterator[None]:
         """Turn whatever goes wrong in the block into a trouble, so that the other plugins are still read."""
+        before = current_state()
         try:
-            with time_limit(self.seconds):
+            with time_limit(self.seconds), exits_raise():
                 yield
         except KeyboardInterrupt:
             raise
@@ -190,10 +194,15 @@ class _Reading:
                 error,
             )
         except SystemExit as error:
-            self._report(f"{doing} tried to end the program ({_describe(error)}). To go on, {self._remedy()}", error)
+            self._report(f"{doing} tried to end the program ({way_to_end(error)}). To go on, {self._remedy()}", error)
         # Some libraries raise outside `Exception`: a panic in a Rust extension, or a skipped test.
         except BaseException as error:
             self._report(f"{doing} failed with {_describe(error)}.{_misses(error)} To go on, {self._remedy()}", error)
+        for change in set_back(before):
+            self._report(
+                f"{doing} changed {change}, which is for the whole program and was set back. Let the plugin do that "
+                "inside its own functions, for as long as they run."
+            )
 
     def _remedy(self) -> str:
         return f"repair or uninstall it, or leave it out with {DISABLE_VARIABLE}={self.source.plugin}."
@@ -265,9 +274,4 @@ def _hook_names() -> str:
 
 
 def _describe(error: BaseException) -> str:
-    try:
-        text = " ".join(str(error).split())
-    except Exception:
-        # An exception of somebody else's making may fail even at this.
-        text = "(its text cannot be printed)"
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return " ".join(reason_of(error).split()).removesuffix(":")

@@ -8,6 +8,8 @@ import polars
 from drobench.errors import DrobenchError
 from drobench.results.contents import CURVE
 from drobench.results.fields import DamagedRecord
+from drobench.results.outcome import Ending, ending_of, scored_start
+from drobench.results.record import Outcome, Record
 from drobench.results.store import ResultStore
 
 RUN = "run_id"
@@ -45,6 +47,13 @@ class StoredCurves:
     def __call__(self, run_id: str) -> polars.DataFrame:
         """The curve of one run, as the store gives it."""
         return self.store.curve(run_id)
+
+    def ending(self, record: Record) -> Ending:
+        """What a run came to; its curve is read only where it can say more than the record."""
+        if record.iterates.last is None or record.outcome is Outcome.OK:
+            return Ending(record.outcome)
+        curve = self(record.run_id)
+        return ending_of(record, scored_start(curve.row(0, named=True)) if curve.height else None)
 
     def many(self, run_ids: Sequence[str], columns: Sequence[str]) -> polars.DataFrame:
         """The named columns of many curves as numbers, null where a curve has none, and the column `run_id`.

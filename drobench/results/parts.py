@@ -22,6 +22,11 @@ ITERATE_FIELDS = (
 )
 """The metrics every scored iterate has a place for."""
 
+RELATIVE_TOLERANCE = 1e-6
+"""How far a certified optimum may be above the bound that certifies it, as a share of its value."""
+
+_SMALLEST_SCALE = 1e-12
+
 ITERATES = ("last", "average", "best_feasible")
 """The iterates of a run that are scored, each for itself."""
 
@@ -93,6 +98,11 @@ class Optimum(Part):
     value: float
     method: str
     certificate: Any = None
+
+
+def certified_within(value: float) -> float:
+    """What the certificate of an optimum of this value leaves open: gaps up to it cannot be told from zero."""
+    return RELATIVE_TOLERANCE * max(abs(value), _SMALLEST_SCALE)
 
 
 @dataclass(frozen=True, kw_only=True)

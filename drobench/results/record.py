@@ -45,6 +45,7 @@ __all__ = [
     "NewerSchema",
     "Optimum",
     "OracleCounts",
+    "Outcome",
     "Record",
     "Seconds",
     "Status",
@@ -75,6 +76,14 @@ FAILURES = frozenset({Status.DIVERGED, Status.NON_FINITE, Status.FAILED})
 """The statuses that a comparison counts against a solver."""
 
 
+class Outcome(StrEnum):
+    """What a run came to beside how it ended, as `drobench.results.outcome` defines it. The list is closed."""
+
+    OK = "ok"
+    WORSE_THAN_START = "worse_than_start"
+    START_IS_OPTIMAL = "start_is_optimal"
+
+
 class NewerSchema(DrobenchError):
     """A record was written by a later version of drobench.
 
@@ -101,6 +110,8 @@ class Record(Part):
 
     Attributes:
         reason: Why the run ended as it did; needed when it failed or was skipped.
+        outcome: Whether what the run returned is any better than its start; `None` without a scored last iterate, and
+            in files of older versions, where it is missing.
         started_at: ISO 8601; without an offset it is read as UTC.
         reformulation: Options of the way from the problem to the solver's form. Missing in a file means none.
         optimum_reason: Why there is no certified optimum, or `None`; also missing in files of runs that ended early.
@@ -115,6 +126,7 @@ class Record(Part):
     run_id: str
     status: Status
     reason: str | None = None
+    outcome: Outcome | None = field(default=None, metadata=OPTIONAL)
     seed: int
     started_at: str
     solver: Component

@@ -20,7 +20,7 @@ class TrainerConfig:
     checkpoint_seconds: float | None = 60.0
     """How often to save, for continuing after a kill; null: not by time."""
     checkpoint_steps: int | None = None
-    """Save after so many solver steps; null: not by steps."""
+    """Save at every multiple of so many solver steps; null: not by steps."""
 
     def __post_init__(self) -> None:
         require_one_of(self, "name", ("cpu", "gpu", "ddp", "ddp_cpu"))

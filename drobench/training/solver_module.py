@@ -3,12 +3,14 @@
 Optimization is manual: a `training_step` runs many solver steps (about a quarter of a second's worth, or up to the next
 evaluation), then steps a rate-zero optimizer once, which is how Lightning counts. The solver's state is a plain
 attribute, never a buffer, since DDP would copy rank 0's buffers over the others; checkpoints gather one state per rank.
-Decisions are taken from numbers that were reduced over all ranks.
+Decisions are taken from numbers that are equal on all ranks: calls, which each oracle counts for the whole run, and
+times, which are exchanged. So a limit on calls or steps is met in the same step on any number of processes.
 """
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,20 +22,24 @@ from torch import Tensor
 from drobench.objective.oracle import Oracle
 from drobench.objective.sampling import Shard
 from drobench.problem.problem import Problem
+from drobench.results.parts import certified_within
 from drobench.results.record import Status
 from drobench.solver.communicator import Communicator, ProcessGroup, SingleProcess
 from drobench.solver.solver import Solver, state_from_dict, state_to_dict, state_type
 from drobench.training.budget import Budget, BudgetConfig, Usage, Verdict
 from drobench.training.clock import Clock
 from drobench.training.evaluation import EvaluationConfig, Evaluator, Scores, better_feasible
+from drobench.training.over_ranks import check_totals, longest, settle, summed
 from drobench.training.rank_states import redistribute
 
 # Long enough that Lightning's own work per training step (a quarter of a millisecond) disappears.
 _CHUNK_SECONDS = 0.25
 # Evaluations in a row without a usable objective that end a run.
 _PATIENCE = 5
-# Several ranks must agree on the length of a chunk in advance, so theirs is counted in steps.
+# Several ranks must agree on the length of a chunk in advance, so theirs is counted in steps; this is the longest.
 _CHUNK_STEPS = 100
+# Steps in a row without a call that end a run which nothing else would end.
+_QUIET_STEPS = 100
 
 
 @dataclass(frozen=True)
@@ -60,6 +66,22 @@ class Task:
     """Steps after which it is over, too."""
 
 
+class StrayStop(Exception):
+    """The solver or its problem raised `StopIteration`.
+
+    It is no `RuntimeError`, which `contextmanager` would turn back into what it was made of.
+    """
+
+
+@contextmanager
+def _loop_kept() -> Iterator[None]:
+    """Make a failure of `StopIteration`: Lightning would take it for the end of its data, and start over for ever."""
+    try:
+        yield
+    except StopIteration as error:
+        raise StrayStop("the solver or its problem raised StopIteration") from error
+
+
 class SolverModule(pl.LightningModule):
     """Runs a solver under Lightning: clock, counters, budget, evaluations, checkpoints."""
 
@@ -76,7 +98,13 @@ class SolverModule(pl.LightningModule):
         self.steps = 0
         self.evaluations_due = 1
         self.lost_in_a_row = 0
-        self.calls_seen = -1
+        self.calls_seen = 0
+        self.quiet_steps = 0
+        self.save_every: int | None = None
+        """Steps between checkpoints, before which no chunk goes on."""
+        self.seen = Usage(0, 0.0, 0, 0.0)
+        self.pace: float | None = None
+        """Seconds of a step of the last chunk."""
         self.curve: list[dict[str, Any]] = []
         self.best: Scores | None = None
         self.best_point: Tensor | None = None
@@ -101,17 +129,20 @@ class SolverModule(pl.LightningModule):
         if self.solver_state is not None:
             for row in self.curve:
                 self._log(row)
+            self.seen = self.usage()
             return
-        with torch.no_grad():
-            self._evaluate(self.task.recover(self.task.start), self.usage())
+        with torch.no_grad(), _loop_kept():
+            self._evaluate(self.task.recover(self.task.start), self.seen)
             with self.clock.timing("solver"):
                 self.solver_state = self.task.solver.init(self.task.start, self.oracle, self.communicator)
 
     def training_step(self, batch: int, batch_idx: int) -> None:
         """Run a chunk of solver steps, then look around."""
-        with torch.no_grad():
+        with torch.no_grad(), _loop_kept():
             self._run_chunk()
             usage = self.usage()
+            self.pace = (usage.seconds - self.seen.seconds) / (usage.steps - self.seen.steps)
+            self.seen = usage
             point = self.task.solver.solution(self.solver_state)
             self.iterate.copy_(point)
             self._look(point, usage)
@@ -120,46 +151,39 @@ class SolverModule(pl.LightningModule):
         optimizer.step()
 
     def usage(self) -> Usage:
-        """Return what has been used so far: calls summed, time the longest over all processes."""
-        samples, calls, seconds = self._over_ranks(
-            self.oracle.counters.sample_calls, self.oracle.counters.oracle_calls, self.clock.seconds["solver"]
-        )
-        return Usage(self.steps, self.oracle.passes_of(samples, calls - samples), int(calls), seconds)
-
-    def _over_ranks(self, samples: float, calls: float, seconds: float) -> tuple[float, float, float]:
-        if self.communicator.world_size == 1:
-            return samples, calls, seconds
-        # The harness's own exchange goes around the communicator: it is not the solver's and is not counted as such.
-        sums = torch.tensor([samples, calls], dtype=torch.float64, device=self.task.start.device)
-        longest = torch.tensor([seconds], dtype=torch.float64, device=self.task.start.device)
-        torch.distributed.all_reduce(sums)
-        torch.distributed.all_reduce(longest, op=torch.distributed.ReduceOp.MAX)
-        return float(sums[0]), float(sums[1]), float(longest[0])
+        """Return what has been used so far: calls of all processes, and the longest of their times."""
+        totals, seconds = self.oracle.totals, self.clock.seconds["solver"]
+        if self.communicator.world_size > 1:
+            seconds = longest(seconds, self.task.start.device)
+        passes = self.oracle.passes_of(totals.sample_calls, totals.constraint_checks)
+        return Usage(self.steps, passes, totals.oracle_calls, seconds)
 
     def _run_chunk(self) -> None:
         solver, oracle, communicator = self.task.solver, self.oracle, self.communicator
-        counters = oracle.counters
         last_step, last_sample_call, last_call = self._chunk_limits()
-        state, steps = self.solver_state, self.steps
+        state, steps, seen, quiet = self.solver_state, self.steps, self.calls_seen, self.quiet_steps
         alone = communicator.world_size == 1
         with self.clock.timing("solver"):
-            deadline = time.perf_counter() + self._chunk_seconds()
+            deadline = time.perf_counter() + self._chunk_seconds(self.clock.seconds["solver"])
             while True:
                 state = solver.step(state, oracle, communicator)
                 steps += 1
-                if steps >= last_step or solver.ended(state):
+                if not oracle.settled:
+                    settle(oracle)
+                totals = oracle.totals
+                calls = totals.oracle_calls
+                seen, quiet = calls, quiet + 1 if calls == seen else 0
+                if steps >= last_step or totals.sample_calls >= last_sample_call or calls >= last_call:
                     break
-                if alone and (
-                    counters.sample_calls >= last_sample_call
-                    or counters.oracle_calls >= last_call
-                    or time.perf_counter() >= deadline
-                ):
+                if quiet == _QUIET_STEPS or solver.ended(state):
                     break
-        self.solver_state, self.steps = state, steps
+                if alone and time.perf_counter() >= deadline:
+                    break
+        self.solver_state, self.steps, self.calls_seen, self.quiet_steps = state, steps, seen, quiet
 
-    def _chunk_seconds(self) -> float:
+    def _chunk_seconds(self, used: float) -> float:
         limit = self.task.budget.seconds
-        return _CHUNK_SECONDS if limit is None else min(_CHUNK_SECONDS, limit - self.clock.seconds["solver"])
+        return _CHUNK_SECONDS if limit is None else min(_CHUNK_SECONDS, limit - used)
 
     def _chunk_limits(self) -> tuple[float, float, float]:
         """Return the step, the sample calls and the oracle calls at which to look around."""
@@ -172,26 +196,23 @@ class SolverModule(pl.LightningModule):
             next_passes = min(next_passes, (self.stage + 1) * self.task.stage_passes)
             last_step = min(last_step, (self.stage + 1) * self.task.stage_steps)
         last_call = math.inf if budget.oracle_calls is None else float(budget.oracle_calls)
+        if self.save_every is not None:
+            last_step = min(last_step, (self.steps // self.save_every + 1) * self.save_every)
         if self.communicator.world_size > 1:
-            last_step = min(last_step, self.steps + self._steps_until(next_passes, last_call))
+            last_step = min(last_step, self.steps + self._steps_in_time())
         if self.oracle.samples:
             return last_step, next_passes * self.oracle.samples, last_call
         return last_step, math.inf, min(last_call, next_passes * self.oracle.constraints)
 
-    def _steps_until(self, passes: float, calls: float) -> int:
-        """Return, alike on every rank, about how many steps lead up to the next mark."""
-        usage = self.usage()
-        if usage.steps == 0:
+    def _steps_in_time(self) -> int:
+        """Return, alike on every rank, how many steps fit into the time of a chunk at the pace of the last one."""
+        if self.pace is None:
             return 1
-        step_share = min(
-            (passes - usage.passes) / max(usage.passes, 1e-12),
-            (calls - usage.oracle_calls) / max(usage.oracle_calls, 1),
-        )
-        return max(1, min(_CHUNK_STEPS, math.floor(step_share * usage.steps)))
+        return max(1, math.floor(min(_CHUNK_STEPS, self._chunk_seconds(self.seen.seconds) / max(self.pace, 1e-9))))
 
     def _look(self, point: Tensor, usage: Usage) -> None:
         """Evaluate if it is time to, and end the run if there is a reason to."""
-        verdict = self.budget.spent(usage) or self._over(usage)
+        verdict = self.budget.spent(usage) or self._over()
         evaluation = self.task.evaluation
         due = usage.passes >= self.evaluations_due * evaluation.every_passes
         if evaluation.every_seconds is not None:
@@ -205,14 +226,12 @@ class SolverModule(pl.LightningModule):
         elif self._stage_is_over(usage):
             self._next_stage(point)
 
-    def _over(self, usage: Usage) -> Verdict | None:
+    def _over(self) -> Verdict | None:
         """Return a verdict if the method is at its end, or asks for nothing more and no limit would end that."""
         last = self.stage == len(self.task.build_oracles) - 1
         if last and self.task.solver.ended(self.solver_state):
             return Verdict(Status.BUDGET_SPENT, "the method has come to its end")
-        idle = self.steps > 1 and usage.oracle_calls == self.calls_seen
-        self.calls_seen = usage.oracle_calls
-        if idle and self.task.budget.steps is None and self.task.budget.seconds is None:
+        if self.quiet_steps >= _QUIET_STEPS and self.task.budget.steps is None and self.task.budget.seconds is None:
             return Verdict(Status.BUDGET_SPENT, "the solver asks for no more data")
         return None
 
@@ -244,9 +263,9 @@ class SolverModule(pl.LightningModule):
         return self.budget.reached(self.relative_gap(scores), scores.stationarity)
 
     def relative_gap(self, scores: Scores) -> float | None:
-        """Return the gap as a fraction of the gap at the start, or `None` where either is unknown."""
-        first = self.curve[0]["gap"]
-        if scores.gap is None or first is None or first <= 0.0:
+        """Return the gap as a fraction of the gap at the start; `None` if one is unknown or the start is optimal."""
+        first, optimum = self.curve[0]["gap"], self.evaluator.optimum
+        if scores.gap is None or first is None or optimum is None or first <= certified_within(optimum):
             return None
         return scores.gap / float(first)
 
@@ -281,15 +300,12 @@ class SolverModule(pl.LightningModule):
 
     def counts(self) -> dict[str, int]:
         """Return the oracle and communication counters; calls are summed over processes, rounds are common to all."""
-        names = list(self.oracle.counters.as_dict())
-        local = self.oracle.counters.as_dict()
-        totals = torch.tensor([local[name] for name in names], dtype=torch.float64, device=self.task.start.device)
-        traffic = torch.tensor([float(self.communicator.bytes)], dtype=torch.float64, device=self.task.start.device)
+        counted, traffic = self.oracle.counters.as_dict(), self.communicator.bytes
         if self.communicator.world_size > 1:
-            torch.distributed.all_reduce(totals)
-            torch.distributed.all_reduce(traffic)
-        counted = {name: int(total) for name, total in zip(names, totals.tolist(), strict=True)}
-        return {**counted, "communication_rounds": self.communicator.rounds, "communication_bytes": int(traffic)}
+            *sums, traffic = summed([*counted.values(), traffic], self.task.start.device)
+            counted = dict(zip(counted, sums, strict=True))
+            check_totals(counted, self.oracle)
+        return {**counted, "communication_rounds": self.communicator.rounds, "communication_bytes": traffic}
 
     def _finish(self, verdict: Verdict, usage: Usage) -> None:
         """Score what the method returns, and stop Lightning. The last recovery is timed and counted."""
@@ -326,6 +342,7 @@ class SolverModule(pl.LightningModule):
             "steps": self.steps,
             "evaluations_due": self.evaluations_due,
             "lost_in_a_row": self.lost_in_a_row,
+            "quiet_steps": self.quiet_steps,
             "curve": self.curve,
             "best": None if self.best is None else self.best.as_dict(),
             "best_point": self.best_point,
@@ -344,6 +361,9 @@ class SolverModule(pl.LightningModule):
         self.steps = saved["steps"]
         self.evaluations_due = saved["evaluations_due"]
         self.lost_in_a_row = saved["lost_in_a_row"]
+        # Files of earlier versions do not say.
+        self.quiet_steps = saved.get("quiet_steps", 0)
+        self.calls_seen = self.oracle.totals.oracle_calls
         self.curve = saved["curve"]
         self.best = None if saved["best"] is None else Scores(**saved["best"])
         self.best_point = saved["best_point"]

@@ -20,8 +20,9 @@ from drobench.training.run_log import RunLog
 from drobench.training.settings import TrainerConfig
 from drobench.training.solver_module import SolverModule, Task
 
-# An endless supply of batch numbers: the budget, not the data loader, ends a run.
-_ENDLESS = range(2**62)
+# An endless supply of batch numbers: the budget, not the data loader, ends a run. Lightning adds up the lengths of all
+# ranks in 64 bits, which leaves room for millions of them.
+_ENDLESS = range(2**40)
 CHECKPOINT_NAME = "last.ckpt"
 
 

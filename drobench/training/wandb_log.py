@@ -110,6 +110,8 @@ def summary_of(record: Record) -> dict[str, Any]:
         "communication": record.communication,
     }
     flat: dict[str, Any] = {"status": str(record.status), "reason": record.reason}
+    if record.outcome is not None:
+        flat["outcome"] = str(record.outcome)
     if record.optimum is not None:
         flat["optimum"] = record.optimum.value
     for part, content in parts.items():

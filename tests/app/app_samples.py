@@ -107,6 +107,21 @@ def guest(name: str, act: Act = gradient_step, **changes: Any) -> SolverEntry:
     return SolverEntry(**(fields | changes))
 
 
+def uphill_step(state: GuestState, oracle: Any) -> Tensor:
+    """Do the opposite of what a sound solver would."""
+    _, gradients = oracle.estimate(state.point[None], oracle.draw())
+    return state.point + 0.1 * gradients[0]
+
+
+def contradictory_table(folder: Path) -> tuple[str, ...]:
+    """Write a table with both labels for every row, and return the words that choose CVaR on it: zero is optimal."""
+    file = folder / "contradictory.csv"
+    lines = [f"{x},{z},{label}" for x, z in ((1, 0), (0, 1), (2, 1), (1, 3), (-1, 2)) for label in (0, 1)]
+    file.write_text("\n".join(["x,z,label", *lines]) + "\n")
+    data = ("dataset=tabular", f"dataset.path={file}", "dataset.label=label", "dataset.split=[1.0,0.0,0.0]")
+    return ("problem=cvar_classification", "problem.l2=0.1", *data, "budget.passes=null", "budget.steps=5")
+
+
 def catalogue_with(
     *,
     solvers: tuple[SolverEntry, ...] = (),
@@ -214,8 +229,12 @@ MISBEHAVING = '''
 """Solvers that misbehave, each in one way, a sound one beside them, and a dataset that cannot be had."""
 
 import collections
+import ctypes
+import errno
 import itertools
 import os
+import subprocess
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -223,6 +242,7 @@ from pathlib import Path
 import torch
 
 from drobench import DatasetEntry, SolverEntry, hookimpl
+from drobench.data.build import build_dataset
 from drobench.data.dataset import DatasetConfig
 from drobench.errors import DrobenchError
 from drobench.objective.forms import FiniteSum
@@ -276,6 +296,41 @@ def exit_at_once(config):
     os._exit(3)
 
 
+def exit_by_exception(config):
+    sys.exit(0)
+
+
+def exit_unseen(config):
+    # Not through Python, which therefore has no say.
+    ctypes.CDLL(None)._exit(0)
+
+
+def crash(config):
+    os.kill(os.getpid(), 11)
+
+
+def leave(config):
+    os.chdir("/")
+
+
+def start_others(config):
+    # One that stays in the group, and one that goes its own way and whose parent is gone.
+    subprocess.Popen(["sleep", "4711"])
+    subprocess.Popen(["sh", "-c", "setsid sleep 4711 &"])
+
+
+def fill_disk(config):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def say_too_much(config):
+    raise ValueError("\\udc80\\x1b[2J" + "x" * 1_000_000)
+
+
+def stop(config):
+    raise StopIteration
+
+
 def fail(config):
     raise ValueError("the guest has had enough")
 
@@ -291,10 +346,36 @@ def unavailable(config):
     raise DrobenchError("The guest's data are not here. Fetch them first.")
 
 
+@dataclass
+class OddConfig(DatasetConfig):
+    way: str = ""
+
+
+def odd(config):
+    if config.way == "exit":
+        sys.exit(0)
+    if config.way == "exit at once":
+        os._exit(0)
+    if config.way == "exit unseen":
+        exit_unseen(config)
+    if config.way == "crash":
+        crash(config)
+    if config.way == "sleep":
+        time.sleep(4711)
+    if config.way == "no memory":
+        raise MemoryError("cannot allocate 10**12 bytes")
+    seed = os.getpid() if config.way == "differ" else 7
+    generator = torch.Generator().manual_seed(seed)
+    features = torch.randn(60, 3, generator=generator)
+    return build_dataset("odd", features.numpy(), (features[:, 0] > 0).long().numpy(), config)
+
+
 @hookimpl
 def drobench_solvers():
     acts = {"sound": behave, "sleeping": sleep, "spinning": spin, "exiting": exit_at_once, "raising": fail,
-            "waiting": wait}
+            "waiting": wait, "leaving": exit_by_exception, "vanishing": exit_unseen, "crashing": crash,
+            "wandering": leave, "breeding": start_others, "filling": fill_disk, "shouting": say_too_much,
+            "stopping": stop}
     return [
         SolverEntry(name=name, summary=f"A guest, {name}.", config=GuestConfig, accepts=(FiniteSum,),
                     factory=lambda config, act=act: Guest(act, config))
@@ -304,7 +385,11 @@ def drobench_solvers():
 
 @hookimpl
 def drobench_datasets():
-    return [DatasetEntry(name="unavailable", summary="Never here.", config=DatasetConfig, factory=unavailable,
-                         provides=frozenset({"labels", "binary_labels"}))]
+    provides = frozenset({"labels", "binary_labels"})
+    return [
+        DatasetEntry(name="unavailable", summary="Never here.", config=DatasetConfig, factory=unavailable,
+                     provides=provides),
+        DatasetEntry(name="odd", summary="Misbehaves on request.", config=OddConfig, factory=odd, provides=provides),
+    ]
 '''
 """A plugin for sweeps, whose cells are computed in processes of their own."""

@@ -141,6 +141,7 @@ def sweep_file(tmp_path: Path) -> Callable[..., Path]:
 def planned(sweep_file, catalogue, results):
     """Plan a sweep of small cells."""
     from drobench.app.config import register
+    from drobench.app.loading import LastDataset
     from drobench.app.sweep_file import load_sweep
     from drobench.app.sweep_plan import plan
 
@@ -148,7 +149,8 @@ def planned(sweep_file, catalogue, results):
 
     def make(text, *extra, using=catalogue, head=HEAD):
         register(using)
-        return plan(load_sweep(sweep_file(text, head)), list(extra), using, results)
+        # In this process, where the guests are known.
+        return plan(load_sweep(sweep_file(text, head)), list(extra), using, results, look=lambda *_: LastDataset())
 
     return make
 

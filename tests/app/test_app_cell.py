@@ -1,6 +1,9 @@
 """One cell: computed once, recorded whatever happens, never at the expense of another."""
 
+import dataclasses
+import errno
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -8,15 +11,18 @@ import time
 
 import pytest
 import torch
-from app_samples import altered, catalogue_with, gradient_step, guest, records_in, with_solver
+from app_samples import GuestSolver, altered, catalogue_with, gradient_step, guest, records_in, with_solver
 
 from drobench.app.cell import fail_cell, run_cell
 from drobench.app.identity import identify
 from drobench.app.loading import load_dataset
 from drobench.app.prepare import prepare
+from drobench.data.dataset import DatasetConfig
 from drobench.errors import DrobenchError
 from drobench.reformulation.routes import NoRouteError
-from drobench.registry import NeedsNotMet, ProblemEntry
+from drobench.registry import DatasetEntry, NeedsNotMet, ProblemEntry
+from drobench.registry.exits import AskedToEnd
+from drobench.registry.process_state import current_state
 from drobench.results.record import Record, Status
 from drobench.results.store import ResultStore, RunBusy, StoreUnusable
 
@@ -412,3 +418,154 @@ def test_a_killed_run_goes_on_from_its_checkpoint(configure, results):
     straight = configure(*words, using=repaired)
     straight.results = str(results.parent / "straight")
     assert run_cell(straight, repaired).iterates.last.objective == record.iterates.last.objective
+
+
+@pytest.mark.parametrize(("way", "name"), [(sys.exit, "SystemExit: 0"), (os._exit, "os._exit: 0")])
+@pytest.mark.parametrize("place", ["step", "solution", "factory", "problem"])
+def test_a_plugin_that_tries_to_end_the_program_is_a_failed_run(configure, catalogue, results, way, name, place):
+    def call(*_):
+        # By its name, as a plugin would: that is where `os._exit` is replaced.
+        sys.exit(0) if way is sys.exit else os._exit(0)
+
+    class Ending(GuestSolver):
+        pass
+
+    if place in ("step", "solution"):
+        setattr(Ending, place, call)
+    factory = call if place == "factory" else lambda config: Ending(gradient_step)
+    original = catalogue.problem("kl_classification").entry
+    problem = dataclasses.replace(original, name="ending", factory=call if place == "problem" else original.factory)
+    guests = catalogue_with(solvers=(guest("ending", factory=factory),), problems=(problem,))
+    record = run_cell(configure("solver=ending", "problem=ending", "problem.l2=0.1", using=guests), guests)
+    assert (record.status, record.reason) == (Status.FAILED, f"`{__name__}` tried to end the program ({name})")
+    assert ResultStore(results).read(record.run_id) == record
+
+
+class PanicError(BaseException):
+    pass
+
+
+def test_what_is_raised_outside_of_exceptions_is_a_failed_run_too(configure, results):
+    def panic(state, oracle):
+        raise PanicError("in a foreign language")
+
+    catalogue = catalogue_with(solvers=(guest("panicking", panic),))
+    record = run_cell(configure("solver=panicking", using=catalogue), catalogue)
+    assert (record.status, record.reason) == (Status.FAILED, "PanicError: in a foreign language")
+
+
+def test_a_process_that_is_asked_to_end_has_nothing_to_record(configure, results):
+    def end(state, oracle):
+        raise AskedToEnd
+
+    catalogue = catalogue_with(solvers=(guest("ending", end),))
+    with pytest.raises(AskedToEnd):
+        run_cell(configure("solver=ending", using=catalogue), catalogue)
+    assert not records_in(results)
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EROFS])
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_a_disk_that_takes_nothing_more_is_not_the_solvers_failure(configure, results, code, wrapped):
+    def write(state, oracle):
+        try:
+            raise OSError(code, os.strerror(code))
+        except OSError as error:
+            if wrapped:
+                raise RuntimeError("the file could not be written") from error
+            raise
+
+    catalogue = catalogue_with(solvers=(guest("writing", write),))
+    with pytest.raises(StoreUnusable, match="nothing can be written any more"):
+        run_cell(configure("solver=writing", using=catalogue), catalogue)
+    assert not records_in(results)
+
+
+def test_a_run_leaves_the_process_as_it_found_it(configure, results, monkeypatch):
+    monkeypatch.chdir(results.parent)
+    before = current_state()
+
+    def change(state, oracle):
+        os.chdir("/")
+        torch.set_default_dtype(torch.float64)
+        torch.set_default_device("cpu")
+        return gradient_step(state, oracle)
+
+    catalogue = catalogue_with(solvers=(guest("changing", change),))
+    config = configure("solver=changing", using=catalogue)
+    config.results = results.name
+    record = run_cell(config, catalogue)
+    assert record.status is Status.BUDGET_SPENT
+    assert current_state() == before
+    # And its record is where it was to be.
+    assert [folder.name for folder in records_in(results)] == [record.run_id]
+
+
+def test_a_dataset_that_raises_anything_is_a_failed_run_that_names_it(configure, results):
+    def exhaust(config):
+        raise MemoryError("cannot allocate 10**12 bytes")
+
+    entry = DatasetEntry(
+        name="huge", summary="Too large.", config=DatasetConfig, factory=exhaust,
+        provides=frozenset({"labels", "binary_labels"}),
+    )  # fmt: skip
+    guests = catalogue_with(datasets=(entry,))
+    record = run_cell(configure("dataset=huge", using=guests, base=()), guests)
+    expected = "The dataset 'huge' could not be loaded: MemoryError: cannot allocate 10**12 bytes"
+    assert (record.status, record.reason, record.dataset.sha256) == (Status.FAILED, expected, None)
+
+
+def test_a_stored_configuration_does_not_say_where_it_was_stored(configure, catalogue, results, tmp_path):
+    record = run_cell(configure(), catalogue)
+    assert str(tmp_path) not in ResultStore(results).config(record.run_id)
+
+
+def walking(configure, act):
+    words = ("solver=walking", "budget.steps=8", "trainer.checkpoint_steps=1", "trainer.checkpoint_seconds=null")
+    catalogue = catalogue_with(solvers=(guest("walking", act),))
+    return configure(*words, using=catalogue), catalogue
+
+
+def failing_at(step, error, begun):
+    def act(state, oracle):
+        begun.append(state.steps)
+        if state.steps == step:
+            raise error
+        return gradient_step(state, oracle)
+
+    return act
+
+
+def test_a_run_that_fails_right_after_it_was_continued_starts_over_next_time(configure, results, capsys):
+    begun = []
+    with pytest.raises(KeyboardInterrupt):
+        run_cell(*walking(configure, failing_at(4, KeyboardInterrupt(), begun)))
+    (checkpoint,) = results.glob(".work/*/last.ckpt")
+    first = begun[:]
+    begun.clear()
+    # It fails before it has written another one.
+    assert run_cell(*walking(configure, failing_at(4, ValueError("bad"), begun))).status is Status.FAILED
+    assert (first[0], begun) == (0, [4])
+    assert not checkpoint.exists()
+    assert len(list(results.glob(".damaged/*.ckpt"))) == 1
+    assert "the next attempt starts over" in capsys.readouterr().err
+    begun.clear()
+    assert run_cell(*walking(configure, failing_at(None, None, begun))).status is Status.BUDGET_SPENT
+    assert begun == list(range(8))
+
+
+def test_a_run_that_fails_later_keeps_the_checkpoint_that_it_has_written(configure, results):
+    begun = []
+    with pytest.raises(KeyboardInterrupt):
+        run_cell(*walking(configure, failing_at(4, KeyboardInterrupt(), begun)))
+    run_cell(*walking(configure, failing_at(6, ValueError("bad"), begun)))
+    begun.clear()
+    run_cell(*walking(configure, failing_at(None, None, begun)))
+    assert begun == [6, 7]
+
+
+def test_a_run_that_was_interrupted_again_keeps_its_checkpoint(configure, results):
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            run_cell(*walking(configure, failing_at(4, KeyboardInterrupt(), [])))
+    assert len(list(results.glob(".work/*/last.ckpt"))) == 1

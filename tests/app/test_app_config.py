@@ -1,6 +1,8 @@
 """Composition: every choice composes, every mistake is refused with a message one can act on."""
 
 import dataclasses
+import os
+import sys
 import textwrap
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -383,3 +385,28 @@ def test_conf_files_use_only_names_and_settings():
     for file in data_dir("conf").rglob("*.yaml"):
         text = textwrap.dedent(Path(file).read_text())
         assert "_target_" not in text, f"{file} holds an import path"
+
+
+@dataclass
+class TouchyConfig:
+    """Settings that raise whatever they like."""
+
+    rate: float = 0.1
+
+    def __post_init__(self):
+        if self.rate == 1:
+            raise KeyError("touchy")
+        if self.rate == 2:
+            sys.exit(0)
+        if self.rate == 3:
+            os._exit(0)
+
+
+@pytest.mark.parametrize(
+    ("rate", "said"),
+    [(1, "KeyError: 'touchy'"), (2, r"tried to end .*SystemExit: 0"), (3, r"tried to end .*os._exit: 0")],
+)
+def test_a_config_of_a_plugin_that_raises_anything_is_named(configure, rate, said):
+    guests = catalogue_with(solvers=(guest("touchy", config=TouchyConfig),))
+    with pytest.raises(ConfigError, match=rf"TouchyConfig of solver=touchy cannot be made .*{said}"):
+        configure("solver=touchy", f"solver.rate={rate}", using=guests)

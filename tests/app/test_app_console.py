@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from drobench.app.console import LiveLine, open_console, status_style, table
-from drobench.results.record import FAILURES, Status
+from drobench.results.record import FAILURES, Outcome, Status
 
 ROW = {"step": 3, "passes": 1.5, "objective": 0.25, "gap": 1e-3}
 
@@ -41,6 +41,14 @@ def test_a_pipe_is_wide_unless_somebody_says_how_wide(monkeypatch):
 def test_only_failures_are_red(status):
     assert (status_style(status) == "red") == (status in FAILURES)
     assert (status_style(status) == "yellow") == (status is Status.SKIPPED)
+
+
+@pytest.mark.parametrize("outcome", [None, *Outcome])
+@pytest.mark.parametrize("status", Status)
+def test_green_is_a_run_with_nothing_the_matter(status, outcome):
+    ended = status in (Status.CONVERGED, Status.BUDGET_SPENT)
+    assert (status_style(status, outcome) == "green") == (ended and outcome in (None, Outcome.OK))
+    assert (status_style(status, outcome) == "red") == (status in FAILURES)
 
 
 def test_the_line_counts_evaluations_and_writes_nothing_into_a_pipe():

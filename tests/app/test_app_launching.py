@@ -2,11 +2,13 @@
 
 import json
 import signal
+import sys
 import time
 
 import pytest
 
 from drobench.app.launching import (
+    RankFailed,
     _killed,
     failures_noted,
     first_failure,
@@ -69,3 +71,16 @@ def test_a_killed_rank_is_told_from_those_that_end_because_of_it(tmp_path, ends,
     assert _killed(file) is None
     file.write_text(json.dumps([{"rank": rank, "code": code, "time": end} for rank, code, end in ends]))
     assert _killed(file) == reason
+
+
+def test_a_rank_that_tries_to_end_the_program_has_failed(tmp_path):
+    with pytest.raises(RankFailed, match="tried to end"), failures_noted(tmp_path, 1):
+        sys.exit(0)
+    assert first_failure(tmp_path) == f"rank 1: `{__name__}` tried to end the program (SystemExit: 0)"
+
+
+def test_the_reason_of_a_rank_can_be_stored_and_read(tmp_path):
+    fail(tmp_path, 0, "\udc80" + "x" * 100_000)
+    found = first_failure(tmp_path)
+    assert found.startswith("rank 0: ArithmeticError: \\udc80xxx")
+    assert len(found) < 4100

@@ -61,7 +61,7 @@ def test_a_rank_that_fails_writes_down_why(resolved, results, tmp_path, monkeypa
 def test_another_number_of_processes_is_refused_with_the_command_for_this_one(resolved, monkeypatch, capsys):
     file = resolved("trainer=ddp_cpu", "trainer.devices=2")
     monkeypatch.setattr(sys, "argv", ["one_run", str(file)])
-    monkeypatch.setattr(one_run, "end_with_parent", lambda number: None)
+    monkeypatch.setattr(one_run, "end_with_parent", lambda number, parent: None)
     with pytest.raises(SystemExit) as ended:
         one_run.main()
     assert ended.value.code == 2
@@ -73,7 +73,7 @@ def test_another_number_of_processes_is_refused_with_the_command_for_this_one(re
 
 def test_the_program_ends_with_the_code_of_its_run(resolved, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["one_run", str(resolved())])
-    monkeypatch.setattr(one_run, "end_with_parent", lambda number: None)
+    monkeypatch.setattr(one_run, "end_with_parent", lambda number, parent: None)
     with pytest.raises(SystemExit) as ended:
         one_run.main()
     assert ended.value.code == 0

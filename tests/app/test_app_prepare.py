@@ -8,7 +8,7 @@ from app_samples import catalogue_with, guest
 
 from drobench.app.cell import run_cell
 from drobench.app.identity import identify
-from drobench.app.loading import LastDataset, load_dataset
+from drobench.app.loading import DatasetFailed, LastDataset, load_dataset
 from drobench.app.prepare import prepare
 from drobench.data.dataset import DatasetConfig
 from drobench.errors import DrobenchError
@@ -18,7 +18,7 @@ from drobench.training import loggers
 
 def failing_dataset(**changes):
     def unavailable(_config):
-        raise OSError("the disk is full")
+        raise OSError("the disk is broken")
 
     fields = {"provides": frozenset({"labels", "binary_labels"}), "factory": unavailable}
     return DatasetEntry(name="absent", summary="Never here.", config=DatasetConfig, **(fields | changes))
@@ -38,7 +38,7 @@ def test_data_that_cannot_be_had_are_a_refusal_and_the_id_is_that_of_no_data(con
     config = configure("dataset=absent", using=guests, base=())
     prepared = prepare(config, guests)
     assert (prepared.dataset, prepared.run_id) == (None, identify(config, guests, ""))
-    with pytest.raises(OSError, match="the disk is full"):
+    with pytest.raises(DatasetFailed, match=r"The dataset 'absent' could not be loaded: OSError: the disk is broken"):
         prepared.usable_dataset()
 
 

@@ -7,12 +7,13 @@ import pytest
 from rich.console import Console
 
 from drobench.app.record_view import format_number, show_record
-from drobench.results.record import Iterates, Status
+from drobench.results.outcome import Ending
+from drobench.results.record import Iterate, Iterates, Outcome, Status
 
 
-def shown(record, **options):
+def shown(record, *ending, **options):
     sink = io.StringIO()
-    show_record(Console(file=sink, width=200), record, **options)
+    show_record(Console(file=sink, width=200), record, *ending, **options)
     return sink.getvalue()
 
 
@@ -50,3 +51,23 @@ def test_what_was_spent_is_in_the_last_line(finished):
     assert "exchanged" not in last
     several = dataclasses.replace(record, communication=dataclasses.replace(record.communication, rounds=3, bytes=24))
     assert shown(several).splitlines()[-1].endswith("3 rounds, 24 bytes exchanged")
+
+
+def test_a_run_that_got_worse_says_so_below_its_status_and_not_in_green(finished):
+    record = dataclasses.replace(finished[1]["gcivr"], outcome=Outcome.WORSE_THAN_START)
+    start = Iterate(objective=0.25, feasible=True)
+    told = f"worse than start: the objective went from 0.25 to {record.iterates.last.objective:.6g}"
+    assert shown(record, Ending(record.outcome, start)).splitlines()[1] == told
+    sink = io.StringIO()
+    show_record(Console(file=sink, width=200, force_terminal=True, color_system="standard"), record)
+    green, yellow = "\x1b[32m", "\x1b[33m"
+    assert f"{yellow}budget_spent" in sink.getvalue()
+    assert f"{yellow}worse than start" in sink.getvalue()
+    assert green not in sink.getvalue()
+
+
+def test_a_run_as_it_should_be_says_nothing_of_its_outcome(finished):
+    record = finished[1]["gcivr"]
+    assert record.outcome is Outcome.OK
+    assert "worse than start" not in shown(record)
+    assert "start is optimal" not in shown(record)

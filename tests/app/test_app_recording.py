@@ -7,13 +7,13 @@ import polars
 import pytest
 import safetensors.numpy
 import torch
-from app_samples import catalogue_with, guest
+from app_samples import GuestSolver, catalogue_with, contradictory_table, gradient_step, guest, uphill_step
 
 from drobench.app.cell import run_cell
 from drobench.app.loading import load_dataset
 from drobench.app.prepare import prepare
 from drobench.app.recording import record_of
-from drobench.results.record import ITERATE_FIELDS, Status
+from drobench.results.record import ITERATE_FIELDS, Outcome, Status
 from drobench.results.store import ResultStore
 
 
@@ -149,3 +149,50 @@ def test_a_record_says_what_the_solver_claims_and_whether_it_was_rebuilt(catalog
     assert claims["scgd"] == {"rate": catalogue.solver("scgd").entry.rate}
     assert claims["sevr"]["reconstructed"] is True
     assert claims["minibatch_dro"] == {}
+
+
+def test_a_run_that_ends_above_its_start_is_recorded_as_worse(configure, results):
+    catalogue = catalogue_with(solvers=(guest("plain"), guest("uphill", uphill_step)))
+    ended = {name: run_cell(configure(f"solver={name}", using=catalogue), catalogue) for name in ("plain", "uphill")}
+    assert {record.status for record in ended.values()} == {Status.BUDGET_SPENT}
+    assert {name: record.outcome for name, record in ended.items()} == {
+        "plain": Outcome.OK,
+        "uphill": Outcome.WORSE_THAN_START,
+    }
+    text = (results / ended["uphill"].run_id / "record.json").read_text()
+    assert json.loads(text)["outcome"] == "worse_than_start"
+
+
+def test_the_last_iterate_is_judged_and_not_the_last_row_of_the_curve(configure, results):
+    class Fickle(GuestSolver):
+        """Goes downhill, and hands over another point when it is asked for the second time at the end."""
+
+        asked = 0
+
+        def solution(self, state):
+            self.asked += state.steps == 5
+            return state.point + (5.0 if self.asked > 1 else 0.0)
+
+    entry = guest("fickle", factory=lambda config: Fickle(gradient_step))
+    catalogue = catalogue_with(solvers=(entry,))
+    record = run_cell(configure("solver=fickle", using=catalogue), catalogue)
+    objectives = ResultStore(results).curve(record.run_id)["objective"]
+    assert objectives[-1] < objectives[0] < record.iterates.last.objective
+    assert record.outcome is Outcome.WORSE_THAN_START
+
+
+@pytest.mark.parametrize("solver", ["scgd", "leaving"])
+def test_a_start_at_the_certified_optimum_is_recorded_as_optimal(configure, tmp_path, solver):
+    catalogue = catalogue_with(solvers=(guest("leaving", lambda state, oracle: state.point + 1.0),))
+    own = ("solver.step_size=0.1",) if solver == "scgd" else ()
+    words = (*own, *contradictory_table(tmp_path), "budget.target_gap=0.01")
+    record = run_cell(configure(f"solver={solver}", *words, using=catalogue, base=()), catalogue)
+    assert record.optimum is not None
+    assert record.outcome is Outcome.START_IS_OPTIMAL
+    # Relative to such a start every rounding error would be a target reached.
+    assert record.status is Status.BUDGET_SPENT
+
+
+@pytest.mark.parametrize("outcome", [Status.FAILED, Status.SKIPPED])
+def test_a_run_without_a_scored_iterate_has_no_outcome(catalogue, configure, outcome):
+    assert record_of(prepare(configure(), catalogue), outcome, "not run").outcome is None

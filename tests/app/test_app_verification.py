@@ -41,6 +41,7 @@ class TestVerify:
             (("iterates", "last", "feasible"), False, "last.feasible: recorded False"),
             (("optimum", "value"), 0.1, "optimum.value: recorded 0.1"),
             (("seed",), 5, "seed: recorded 5"),
+            (("outcome",), "worse_than_start", "outcome: recorded 'worse_than_start', found 'ok'"),
             (("solver", "config", "step_scale"), 9.0, "solver.config: recorded"),
             (("problem", "config", "gamma"), 9.0, "problem.config: recorded"),
             (("dataset", "sha256"), "0" * 64, "dataset.sha256: recorded"),

@@ -3,8 +3,11 @@
 It is put on the path of every process that a test starts, as if it were installed.
 """
 
+import ctypes
+import errno
 import os
 import signal
+import sys
 import tempfile
 import time
 from dataclasses import dataclass
@@ -20,7 +23,7 @@ from drobench.solver import Communicator, Solver
 
 @dataclass
 class BreakableConfig:
-    """When to break, and how: `raise`, `die`, `hang`, or not at all."""
+    """When to break, and how: `raise`, `die`, `hang`, `exit`, `vanish` (on all ranks), `fill`, or not at all."""
 
     fault: str = "none"
     at_step: int = 5
@@ -46,7 +49,7 @@ class Breakable(Solver[BreakableState]):
         return BreakableState(start, 0)
 
     def step(self, state: BreakableState, oracle, communicator: Communicator) -> BreakableState:
-        if communicator.rank == 1 and state.steps + 1 == self.config.at_step:
+        if (communicator.rank == 1 or self.config.fault == "vanish") and state.steps + 1 == self.config.at_step:
             self.break_down()
         # Computing for ever, from a step that lies behind some checkpoints.
         while state.steps + 1 == int(os.environ.get("BREAKABLE_STOPS_AT", "0")):
@@ -61,6 +64,12 @@ class Breakable(Solver[BreakableState]):
             Path(tempfile.gettempdir(), "broken").touch()
         if self.config.fault == "raise":
             raise ArithmeticError("broken on purpose")
+        if self.config.fault == "exit":
+            sys.exit(0)
+        if self.config.fault == "vanish":
+            ctypes.CDLL(None)._exit(0)
+        if self.config.fault == "fill":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         if self.config.fault == "die":
             os.kill(os.getpid(), signal.SIGKILL)
         while self.config.fault == "hang":

@@ -24,12 +24,11 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-def _start_ranks(processes: int, *words: object) -> None:
-    """Start `rank_program.py` with torch's launcher, wait for it, and fail with its output if it fails."""
-    program = Path(__file__).with_name("rank_program.py")
+def _start_ranks(processes: int, *words: object, program: str = "rank_program.py") -> None:
+    """Start a program with torch's launcher, wait for it, and fail with its output if it fails."""
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
     done = subprocess.run(
-        [*command, str(program), *map(str, words)],
+        [*command, str(Path(__file__).with_name(program)), *map(str, words)],
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -56,6 +55,17 @@ def folder_of_three(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("three")
     _start_ranks(3, folder)
     return folder
+
+
+@pytest.fixture(scope="module")
+def start_steps() -> Callable[..., list[dict[str, Any]]]:
+    """Run tasks of `steps_program.py` on so many ranks, and return what each rank has found."""
+
+    def start(processes: int, folder: Path, *names: str) -> list[dict[str, Any]]:
+        _start_ranks(processes, folder, *names, program="steps_program.py")
+        return [torch.load(folder / f"steps{rank}.pt", weights_only=True) for rank in range(processes)]
+
+    return start
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ import pytest
 from drobench.app import launching
 from drobench.errors import DrobenchError
 from drobench.results.record import Record
+from drobench.results.store import StoreUnusable
 
 pytestmark = [pytest.mark.process, pytest.mark.usefixtures("breakable")]
 CELL = (
@@ -39,7 +40,7 @@ def test_a_rank_that_raises_ends_its_cell_as_failed_with_its_reason(launched, le
     assert [path.parent.name for path in (folder / "results").glob("*/record.json")] == [record.run_id]
     assert record.iterates.last is None
     assert record.environment.world_size == 2
-    assert not list(folder.glob("drobench-*"))
+    assert not list(folder.glob("results/.work/*/ranks"))
     assert [(folder / f"threads{rank}.txt").read_text() for rank in range(2)] == [repr((2, "2", "2"))] * 2
 
 
@@ -59,7 +60,33 @@ def test_a_cell_that_hangs_is_ended_by_its_timeout_with_all_its_processes(launch
     assert record.status == "failed"
     assert record.reason == "timed out after 200 s"
     assert ended - broken.stat().st_mtime < 30.0
-    assert not list(folder.glob("drobench-*"))
+    assert not list(folder.glob("results/.work/*/ranks"))
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        ("exit", "rank 1: `breakable_plugin` tried to end the program (SystemExit: 0)"),
+        ("vanish", "the ranks ended with code 0 without a record"),
+    ],
+)
+def test_a_rank_that_ends_as_if_it_were_done_fails_its_cell(launched, left_behind, tmp_path, fault, reason):
+    # What a killed attempt has left is no obstacle and is not taken for a result.
+    record, folder = launched(*CELL, f"solver.fault={fault}", folder=tmp_path)
+    stale = folder / "results" / ".work" / record.run_id / "ranks"
+    stale.mkdir(parents=True)
+    (stale / "recorded").touch()
+    again, _ = launched(*CELL, f"solver.fault={fault}", folder=tmp_path)
+    assert [(found.status, found.reason) for found in (record, again)] == [("failed", reason)] * 2
+    assert left_behind(folder) == {}
+    assert not stale.exists()
+
+
+def test_a_full_disk_is_not_the_failure_of_a_rank(launched, left_behind, tmp_path):
+    with pytest.raises(StoreUnusable, match=r"nothing can be written any more \(rank 1: OSError.*No space left"):
+        launched(*CELL, "solver.fault=fill", folder=tmp_path)
+    assert left_behind(tmp_path) == {}
+    assert not list(tmp_path.glob("results/*/record.json"))
 
 
 def test_the_timeout_covers_what_comes_before_the_ranks(launched, tmp_path, monkeypatch):

@@ -75,17 +75,14 @@ def exchanged(content):
 def test_a_damaged_checkpoint_is_set_aside_and_the_run_starts_over(launched, tmp_path, capsys, monkeypatch, damage):
     from drobench.training.checkpointing import PeriodicCheckpoint
 
-    class KilledError(BaseException):
-        pass
-
     def die(self, trainer, module, *_):
         trainer.save_checkpoint(self.path)
-        raise KilledError
+        raise KeyboardInterrupt
 
     cell = (*CELL, "trainer.devices=1")
     with monkeypatch.context() as patch:
         patch.setattr(PeriodicCheckpoint, "on_train_batch_end", die)
-        with pytest.raises(KilledError):
+        with pytest.raises(KeyboardInterrupt):
             launched(*cell, folder=tmp_path)
     (file,) = tmp_path.glob("results/.work/*/last.ckpt")
     content = damage(file.read_bytes())

@@ -76,6 +76,13 @@ def test_calls_and_checks_of_all_ranks_are_those_of_one_process(ranks, alone):
         assert found == {counter: alone[name]["counters"][counter] for counter in found}, name
 
 
+def test_every_rank_knows_the_calls_of_all_without_asking(ranks, alone):
+    for name in CASES:
+        for rank in ranks:
+            assert rank[name]["settled"], name
+            assert rank[name]["totals"] == alone[name]["counters"], name
+
+
 def test_the_work_is_shared(ranks):
     for name in CASES:
         if name.endswith("one_row") or name.startswith("groups"):

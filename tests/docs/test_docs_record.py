@@ -122,6 +122,14 @@ def test_every_status_is_explained():
     assert {status for status in Status if f"`{status}`" not in line} == set()
 
 
+def test_every_outcome_is_explained():
+    from drobench.results.record import Outcome
+
+    told = sections("###", CHAPTERS["record.json"])["The outcome"]
+    assert re.findall(r"^- `(\w+)`", told, flags=re.MULTILINE) == ["start_is_optimal", "worse_than_start", "ok"]
+    assert {outcome for outcome in Outcome if f"- `{outcome}`: " not in told} == set()
+
+
 def test_every_column_of_a_curve_is_on_the_page_with_its_type(runs):
     import polars
 

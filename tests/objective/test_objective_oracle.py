@@ -81,7 +81,8 @@ class TestDraws:
         for size, replacement in product([None, SAMPLES, SAMPLES + 1, 10**9], [False, True]):
             oracle = CompositeOracle(composite("inner"), 0, START)
             before = oracle.state_dict()
-            assert oracle.draw(size, replacement=replacement) == Rows(slice(None), None, 1.0, 1.0, 1.0)
+            whole = Rows(slice(None), None, 1.0, 1.0, 1.0, drawn_samples=SAMPLES, drawn_constraints=0)
+            assert oracle.draw(size, replacement=replacement) == whole
             assert oracle.state_dict() == before
 
     @pytest.mark.parametrize("size", [0, -1])

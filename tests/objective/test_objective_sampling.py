@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drobench.objective.sampling import Shard, index_length, sample_indices, sample_within
+from drobench.objective.sampling import Rows, Shard, index_length, sample_indices, sample_within
 
 DRAWS = 6000
 
@@ -132,3 +132,19 @@ def test_with_replacement_every_sequence_within_a_group_is_equally_likely():
         assert drawn[:2].tolist() == [0, 0]
         counts[tuple(drawn[2:].tolist())] += 1
     assert p_value(list(counts.values())) > 1e-3
+
+
+class TestReplacedRows:
+    ROWS = Rows(torch.arange(3), torch.arange(2), drawn_samples=6, drawn_constraints=4)
+
+    def test_other_rows_are_not_said_to_be_as_many(self):
+        changed = self.ROWS._replace(samples=torch.arange(5))
+        assert (changed.drawn_samples, changed.drawn_constraints) == (None, 4)
+        changed = self.ROWS._replace(constraints=None)
+        assert (changed.drawn_samples, changed.drawn_constraints) == (6, None)
+
+    def test_what_is_said_of_them_stays(self):
+        changed = self.ROWS._replace(samples=None, drawn_samples=0, covered=0.5)
+        assert isinstance(changed, Rows)
+        assert (changed.drawn_samples, changed.drawn_constraints, changed.covered) == (0, 4, 0.5)
+        assert self.ROWS._replace(covered=0.5).drawn_samples == 6

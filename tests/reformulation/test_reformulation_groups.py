@@ -223,6 +223,24 @@ class TestDraws:
         oracle.group_losses(oracle.start(hat), rows)
         assert (oracle.counters.sample_calls, oracle.counters.loss_gradients) == (12, 12)
 
+    @pytest.mark.parametrize("parts", [1, 2, 3, 5])
+    @pytest.mark.parametrize(
+        ("counts", "drawn"), [([1, 3, 2], 6 + 6), ([0, 1, 0], 1 + 1), ([6, 6, 6], 16 + 18), (None, 20 + 20)]
+    )
+    def test_every_process_knows_what_all_of_them_evaluate(self, risk, hat, parts, counts, drawn):
+        oracles = [self.oracle(risk, hat, Shard(rank, parts)) for rank in range(parts)]
+        for oracle in oracles:
+            for replacement in (False, True):
+                rows = oracle.draw_groups(counts, replacement=replacement)
+                oracle.operator(oracle.start(hat), rows)
+                oracle.group_losses(oracle.start(hat), rows)
+            oracle.project(oracle.start(hat))
+            assert oracle.settled
+        names = oracles[0].counters.as_dict()
+        sums = {name: sum(oracle.counters.as_dict()[name] for oracle in oracles) for name in names}
+        assert (sums["sample_calls"], sums["projections"]) == (2 * drawn, 1)
+        assert all(oracle.totals.as_dict() == sums for oracle in oracles)
+
     def test_every_row_of_a_group_is_drawn_equally_often(self, risk, hat):
         oracle = self.oracle(risk, hat)
         seen = torch.zeros(20)

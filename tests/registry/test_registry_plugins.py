@@ -1,5 +1,6 @@
 """One plugin at a time, sound or not, always beside a sound one that must not suffer."""
 
+import os
 import sys
 import time
 from types import SimpleNamespace
@@ -248,3 +249,44 @@ def test_the_limit_stays_off_where_alarms_do_not_work(read_beside_a_sound_one, p
     monkeypatch.delattr(sys.modules["drobench.registry.time_limit"].signal, "setitimer")
     catalogue = read_beside_a_sound_one(plugin(drobench_solvers=[solver("a")]), timeout=0.2)
     assert "a" in catalogue.solvers
+
+
+@pytest.mark.parametrize("at", ["import", "hook"])
+@pytest.mark.parametrize("name", ["device", "dtype"])
+def test_a_plugin_that_changes_torch_for_everybody_is_named_and_the_change_undone(
+    read_beside_a_sound_one, plugin, solver, at, name
+):
+    import torch
+
+    before = torch.get_default_device(), torch.get_default_dtype()
+
+    def change():
+        if name == "device":
+            torch.set_default_device("meta")
+        else:
+            torch.set_default_dtype(torch.float64)
+        return [solver("changing")]
+
+    def load():
+        change()
+        return plugin(drobench_solvers=[solver("changing")])
+
+    try:
+        catalogue = read_beside_a_sound_one(load if at == "import" else plugin(drobench_solvers=change))
+        assert (torch.get_default_device(), torch.get_default_dtype()) == before
+    finally:
+        torch.set_default_device(None)
+        torch.set_default_dtype(before[1])
+    trouble = only(catalogue.troubles)
+    assert f"changed torch's default {name}" in trouble.message
+    # What it offers is sound.
+    assert "changing" in catalogue.solvers
+
+
+@pytest.mark.parametrize("at", ["import", "hook"])
+def test_a_plugin_that_ends_the_program_at_once_is_a_trouble(read_beside_a_sound_one, plugin, at):
+    def end():
+        os._exit(0)
+
+    catalogue = read_beside_a_sound_one(end if at == "import" else plugin(drobench_solvers=end))
+    assert "tried to end the program (os._exit: 0)" in only(catalogue.troubles).message

@@ -18,6 +18,7 @@ from drobench.results.record import (
     Iterate,
     Iterates,
     NewerSchema,
+    Outcome,
     Record,
     Status,
     canonical_json,
@@ -239,4 +240,19 @@ def test_the_reason_why_there_is_no_optimum_is_a_field_that_older_files_lack():
     assert (record.optimum_reason, record.others) == ("the problem is not convex", {})
     payload["optimum_reason"] = 3
     with pytest.raises(DamagedRecord, match="optimum_reason"):
+        Record.from_mapping(payload)
+
+
+def test_the_outcome_is_a_field_of_a_closed_list_that_older_files_lack():
+    payload = make_record(outcome=Outcome.OK).to_mapping()
+    assert payload["outcome"] == "ok"
+    del payload["outcome"]
+    assert Record.from_mapping(payload).outcome is None
+    payload["outcome"] = "worse_than_start"
+    record = Record.from_mapping(payload)
+    assert (record.outcome, record.others) == (Outcome.WORSE_THAN_START, {})
+    payload["outcome"] = "splendid"
+    with pytest.raises(
+        DamagedRecord, match="`outcome` should be one of ok, worse_than_start, start_is_optimal or null"
+    ):
         Record.from_mapping(payload)

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from drobench.errors import DrobenchError
-from drobench.training.checkpointing import why_unusable
+from drobench.files import file_sha256
+from drobench.training.checkpointing import note_digests, noted_digests, set_aside, why_unusable
 
 SOLVERS = ["gcivr", "gcivr_random", "gcivr_average", "scgd", "adam", "adagrad"]
 PASSES = 14
@@ -83,7 +84,7 @@ def test_lightning_goes_on_counting_where_it_was(bench, tmp_path):
 
 
 def test_a_checkpoint_is_plain_data_with_one_state_per_process(bench, same, tmp_path):
-    by_a_smaller_budget(bench, bench.solver("gcivr_average"), tmp_path)
+    bench.train(bench.task(bench.solver("gcivr_average"), passes=6), tmp_path, checkpoint_seconds=1e-6)
     saved = torch.load(tmp_path / "last.ckpt", weights_only=True)["drobench"]
     assert len(saved["ranks"]) == 1
     (mine,) = saved["ranks"]
@@ -94,14 +95,17 @@ def test_a_checkpoint_is_plain_data_with_one_state_per_process(bench, same, tmp_
     assert not (tmp_path / "last.partial").exists()
 
 
+@pytest.mark.parametrize("chunk_seconds", [0.0, 1e6])
 @pytest.mark.parametrize("every", [1, 25])
-def test_checkpoints_are_written_no_oftener_than_asked(bench, told, monkeypatch, tmp_path, every):
-    """Evaluations after every ten steps, and nowhere else, end a training step of this solver."""
+def test_checkpoints_are_written_at_the_steps_asked_for_on_any_machine(
+    bench, told, monkeypatch, tmp_path, every, chunk_seconds
+):
+    """A fast machine comes back at evaluations, after every ten steps; a slow one after each step."""
     import pytorch_lightning as pl
 
     from drobench.training import solver_module
 
-    monkeypatch.setattr(solver_module, "_CHUNK_SECONDS", 1e6)
+    monkeypatch.setattr(solver_module, "_CHUNK_SECONDS", chunk_seconds)
     written = []
     original = pl.Trainer.save_checkpoint
 
@@ -112,13 +116,29 @@ def test_checkpoints_are_written_no_oftener_than_asked(bench, told, monkeypatch,
     monkeypatch.setattr(pl.Trainer, "save_checkpoint", save)
     bench.train(bench.task(told(lambda point, step: point), steps=100), tmp_path, checkpoint_steps=every)
     # None at the end: there is nothing left to continue.
-    assert written == {1: list(range(10, 100, 10)), 25: [30, 60, 90]}[every]
+    assert written == list(range(every, 100, every))
 
 
 def test_no_checkpoint_is_written_unless_asked_for(bench, tmp_path):
     bench.train(bench.task(bench.solver("scgd"), passes=3), tmp_path)
     bench.train(bench.task(bench.solver("scgd"), passes=3), tmp_path, checkpoint_seconds=1e6, checkpoint_steps=10**9)
     assert not (tmp_path / "last.ckpt").exists()
+
+
+def test_a_checkpoint_from_before_there_were_totals_is_continued(bench, same, untimed, tmp_path):
+    straight = bench.train(bench.task(bench.solver("scgd"), passes=PASSES), tmp_path / "straight")
+    by_a_smaller_budget(bench, bench.solver("scgd"), tmp_path)
+    file, task = tmp_path / "last.ckpt", bench.task(bench.solver("scgd"), passes=PASSES)
+    saved = torch.load(file, weights_only=True)
+    del saved["drobench"]["quiet_steps"]
+    for rank in saved["drobench"]["ranks"]:
+        del rank["oracle"]["totals"]
+    torch.save(saved, file)
+    note_digests(file, file_sha256(file))
+    assert why_unusable(file, task) is None
+    resumed = bench.train(task, tmp_path)
+    assert untimed(resumed.curve) == untimed(straight.curve)
+    assert same(resumed.oracle.state_dict(), straight.oracle.state_dict())
 
 
 @pytest.mark.parametrize("change", ["older", "newer", "elsewhere"])
@@ -135,7 +155,69 @@ def test_a_checkpoint_of_other_code_is_found_unusable(bench, tmp_path, change):
     else:
         forged = {"weights": torch.zeros(2)}
     torch.save(forged, file)
+    note_digests(file, file_sha256(file))
     assert why_unusable(file, task).split(":")[0] in ("TypeError", "KeyError")
+
+
+def test_a_number_that_has_changed_makes_a_checkpoint_unusable(bench, tmp_path):
+    """Torch reads it without a word, and a run would go on from another point."""
+    by_a_smaller_budget(bench, bench.solver("scgd"), tmp_path)
+    file, task = tmp_path / "last.ckpt", bench.task(bench.solver("scgd"), passes=PASSES)
+    (rank,) = torch.load(file, weights_only=True)["drobench"]["ranks"]
+    point = rank["state"]["point"].numpy().tobytes()
+    file.write_bytes(file.read_bytes().replace(point, bytes([point[0] ^ 0x20]) + point[1:]))
+    (changed,) = torch.load(file, weights_only=True)["drobench"]["ranks"]
+    assert not torch.equal(changed["state"]["point"], rank["state"]["point"])
+    assert "checksum" in why_unusable(file, task)
+
+
+class KilledError(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("point", ["before the list", "after the list", "after the file"])
+@pytest.mark.parametrize("time", [1, 3])
+def test_a_checkpoint_is_usable_wherever_its_writer_is_killed(bench, monkeypatch, tmp_path, point, time):
+    from pathlib import Path
+
+    from drobench.training import checkpointing
+
+    calls = []
+
+    def killed(at, act):
+        def call(*words):
+            calls.append(at)
+            if calls.count(at) == time and point == f"before the {at}":
+                raise KilledError
+            found = act(*words)
+            if calls.count(at) == time and point == f"after the {at}":
+                raise KilledError
+            return found
+
+        return call
+
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpointing, "note_digests", killed("list", note_digests))
+        replace = killed("file", Path.replace)
+        patch.setattr(Path, "replace", lambda self, to: (replace if to.suffix == ".ckpt" else Path.rename)(self, to))
+        with pytest.raises(KilledError):
+            bench.train(bench.task(bench.solver("scgd"), passes=PASSES), tmp_path, checkpoint_steps=1)
+    file, task = tmp_path / "last.ckpt", bench.task(bench.solver("scgd"), passes=PASSES)
+    assert file.exists() == (time > 1 or point == "after the file")
+    if file.exists():
+        assert why_unusable(file, task) is None
+        # And so it is once the next one has been written after it.
+        bench.train(task, tmp_path, checkpoint_steps=1)
+        assert why_unusable(file, task) is None
+        assert len(noted_digests(file)) == 2
+
+
+def test_a_checkpoint_that_is_set_aside_takes_its_checksums_along(bench, tmp_path):
+    by_a_smaller_budget(bench, bench.solver("scgd"), tmp_path)
+    content = (tmp_path / "last.ckpt").read_bytes()
+    set_aside(tmp_path / "last.ckpt", tmp_path / "aside" / "old.ckpt")
+    assert [item.name for item in tmp_path.iterdir()] == ["aside"]
+    assert (tmp_path / "aside" / "old.ckpt").read_bytes() == content
 
 
 def test_a_checkpoint_that_would_run_code_is_not_read(bench, tmp_path):

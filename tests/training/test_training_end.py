@@ -3,6 +3,7 @@
 import pytest
 
 from drobench.results.record import Status
+from drobench.training import solver_module
 
 
 @pytest.fixture
@@ -34,3 +35,48 @@ def test_a_stage_ends_with_the_method_too(bench, ending, tmp_path):
     assert module.stage == 2
     assert module.steps == 3 * 7
     assert module.verdict.reason == "the method has come to its end"
+
+
+@pytest.fixture
+def quiet(told):
+    """Return a solver that asks for rows in its first steps, and in each of a given multiple after them."""
+
+    class Quiet(told):
+        def __init__(self, asks, again):
+            super().__init__(lambda point, step: point + 0.001)
+            self.asks, self.again = asks, again
+
+        def step(self, state, oracle, communicator):
+            if state.steps < self.asks or state.steps % self.again == 0:
+                return super().step(state, oracle, communicator)
+            return type(state)(state.point, state.steps + 1, state.mean)
+
+    return Quiet
+
+
+@pytest.mark.parametrize("chunk_seconds", [0.0, 1e6])
+class TestAQuietSolver:
+    """Neither a fast nor a slow machine changes the step in which it is found to ask for no more data."""
+
+    @pytest.fixture(autouse=True)
+    def _chunks(self, chunk_seconds, monkeypatch):
+        monkeypatch.setattr(solver_module, "_CHUNK_SECONDS", chunk_seconds)
+
+    def test_ends_after_so_many_steps_in_a_row(self, bench, quiet, tmp_path):
+        module = bench.train(bench.task(quiet(5, 10**9), passes=50.0), tmp_path)
+        assert module.steps == 5 + solver_module._QUIET_STEPS
+        assert module.verdict.reason == "the solver asks for no more data"
+
+    def test_is_not_over_while_it_comes_back(self, bench, quiet, tmp_path):
+        module = bench.train(bench.task(quiet(1, solver_module._QUIET_STEPS), passes=0.4), tmp_path)
+        assert module.steps == 3 * solver_module._QUIET_STEPS + 1
+        assert module.verdict.reason.startswith("passes")
+
+    def test_goes_on_where_steps_end_it(self, bench, quiet, tmp_path):
+        module = bench.train(bench.task(quiet(5, 10**9), steps=350), tmp_path)
+        assert module.steps == 350
+
+    def test_is_as_quiet_after_an_interruption(self, bench, quiet, tmp_path):
+        bench.train(bench.task(quiet(5, 10**9), steps=70), tmp_path, checkpoint_steps=30)
+        module = bench.train(bench.task(quiet(5, 10**9), passes=50.0), tmp_path)
+        assert module.steps == 5 + solver_module._QUIET_STEPS

@@ -10,6 +10,7 @@ from drobench.objective.oracle import Oracle
 from drobench.problem.metrics import SplitScore
 from drobench.registry.time_limit import time_limit
 from drobench.results.record import Status
+from drobench.training.solver_module import StrayStop
 
 
 def stay(point, step):
@@ -327,3 +328,21 @@ def test_no_iterate_is_the_best_feasible_one_where_none_is_feasible(told, script
         steps=10,
     )
     assert set(bench.train(task, tmp_path).final) == {"last"}
+
+
+@pytest.mark.parametrize("where", ["init", "step", "solution", "average"])
+def test_a_solver_that_raises_stop_iteration_fails(bench, told, tmp_path, where):
+    """Lightning takes that exception for the end of the data, and would begin again and again."""
+
+    class Stopping(told):
+        pass
+
+    def stop(*_):
+        raise StopIteration("enough")
+
+    setattr(Stopping, where, stop)
+    if where == "init":
+        stop.__annotations__ = told.init.__annotations__
+    with pytest.raises(StrayStop, match="raised StopIteration") as raised, time_limit(20):
+        bench.train(bench.task(Stopping(lambda point, step: point), steps=5), tmp_path)
+    assert isinstance(raised.value.__cause__, StopIteration)

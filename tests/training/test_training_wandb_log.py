@@ -3,6 +3,7 @@
 import math
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -106,6 +107,7 @@ def test_the_summary_is_the_record(tmp_path):
         assert logged[f"{name}/objective"] == getattr(record.iterates, name).objective
         assert logged[f"{name}/train_error"] == getattr(record.iterates, name).train_error
     assert (logged["status"], logged["reason"]) == ("budget_spent", record.reason)
+    assert logged["outcome"] == record.outcome == "ok"
     assert logged["seconds/solver"] == record.seconds.solver
     assert logged["seconds/total"] == record.seconds.total
     assert logged["oracle/inner_values"] == record.oracle.inner_values
@@ -162,6 +164,7 @@ def test_summaries_leave_out_what_is_unknown(tmp_path):
     summary = summary_of(record)
     assert None not in summary.values()
     assert "average/objective" not in summary
+    assert "outcome" not in summary_of(replace(record, outcome=None))
     assert all(math.isfinite(value) for name, value in summary.items() if name.startswith("seconds/"))
 
 

@@ -71,7 +71,9 @@ def run_job(composed: "DictConfig", datasets: "LastDataset") -> float | None:
     from drobench.app.console import LiveLine
     from drobench.app.record_view import show_record
     from drobench.registry import load_catalogue
+    from drobench.results.curves import StoredCurves
     from drobench.results.record import FAILURES
+    from drobench.results.store import ResultStore
 
     catalogue = load_catalogue()
     register(catalogue)
@@ -81,7 +83,7 @@ def run_job(composed: "DictConfig", datasets: "LastDataset") -> float | None:
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
     with LiveLine(console) as line:
         record = run_cell(config, catalogue, on_evaluation=line, datasets=datasets)
-    show_record(console, record)
+    show_record(console, record, StoredCurves(ResultStore(Path(config.results))).ending(record))
     if line.rows == 0 and not config.trainer.distributed and record.status not in FAILURES:
         console.print(f"[dim]It was there already; `drobench rerun {record.short_id}` computes it again.[/dim]")
     console.print(f"[dim]{Path(config.results) / record.run_id}[/dim]", soft_wrap=True)

@@ -17,12 +17,14 @@ def show(options: argparse.Namespace) -> int:
     """Print one run."""
     from drobench.results.store import ResultStore
 
-    record = ResultStore(results_of(options)).read(options.run_id)
+    store = ResultStore(results_of(options))
+    record = store.read(options.run_id)
     if options.json:
         print(record.to_json(), end="")
         return 0
     from drobench.app.console import open_console
     from drobench.app.record_view import show_record
+    from drobench.results.curves import StoredCurves
 
-    show_record(open_console(), record, complete=True)
+    show_record(open_console(), record, StoredCurves(store).ending(record), complete=True)
     return 0

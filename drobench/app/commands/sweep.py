@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from drobench.app.sweep_plan import Cell, Plan
-    from drobench.registry import Catalogue
-    from drobench.results.record import Record, Status
+    from drobench.results.curves import StoredCurves
+    from drobench.results.record import Outcome, Record, Status
     from drobench.results.store import ResultStore
 
 
@@ -55,12 +55,18 @@ def _list_sweeps(console: "Console") -> int:
 
 def _run_sweep(options: argparse.Namespace, results: "Path", console: "Console") -> int:
     """Compute what is not there yet, then compare."""
+    from drobench.app.sweep_server import start_server
+
+    # It imports what the workers need, which takes seconds, while this process does the same for itself.
+    start_server()
+
     from rich.markup import escape
 
     from drobench.app.config import register
     from drobench.app.sweep_file import find_sweep, load_sweep
     from drobench.app.sweep_plan import plan
     from drobench.registry import load_catalogue
+    from drobench.results.curves import StoredCurves
     from drobench.results.record import FAILURES
     from drobench.results.store import ResultStore
 
@@ -69,7 +75,7 @@ def _run_sweep(options: argparse.Namespace, results: "Path", console: "Console")
     for trouble in catalogue.troubles:
         console.print(f"[yellow]not used:[/yellow] {escape(str(trouble))}")
     register(catalogue)
-    store = ResultStore(results)
+    store = ResultStore(results.absolute())
     store.prepare()
     extra = list(options.overrides)
     if options.timeout is not None:
@@ -81,8 +87,8 @@ def _run_sweep(options: argparse.Namespace, results: "Path", console: "Console")
         for cell in planned.remaining:
             console.print(f"  {escape(cell.label)}")
         return 0
-    records = _execute(console, planned, catalogue, options.jobs) if planned.remaining else []
-    _compare(console, store, planned)
+    records = _execute(console, planned, options.jobs, StoredCurves(store)) if planned.remaining else []
+    _compare(console, store, planned, results)
     _show_end(console, records, results)
     return 1 if any(record.status in FAILURES for record in records) else 0
 
@@ -113,7 +119,7 @@ def _show_plan(console: "Console", planned: "Plan", store: "ResultStore") -> Non
         )
 
 
-def _execute(console: "Console", planned: "Plan", catalogue: "Catalogue", jobs: int) -> "list[Record]":
+def _execute(console: "Console", planned: "Plan", jobs: int, curves: "StoredCurves") -> "list[Record]":
     from rich.markup import escape
     from rich.progress import (
         BarColumn,
@@ -126,7 +132,7 @@ def _execute(console: "Console", planned: "Plan", catalogue: "Catalogue", jobs: 
 
     from drobench.app.console import status_style
     from drobench.app.sweep_pool import execute
-    from drobench.results.record import FAILURES
+    from drobench.results.record import short_id
 
     columns = (
         TextColumn("[progress.description]{task.description}"),
@@ -140,18 +146,32 @@ def _execute(console: "Console", planned: "Plan", catalogue: "Catalogue", jobs: 
         task = bar.add_task("cells", total=len(planned.remaining))
 
         def done(cell: "Cell", record: "Record") -> None:
-            style = status_style(record.status)
+            style = status_style(record.status, record.outcome)
             seconds = "" if record.seconds.total is None else f"  {record.seconds.total:.1f} s"
-            reason = f"  {escape(record.reason or '')}" if record.status in FAILURES else ""
             bar.console.print(
-                f"  [{style}]{record.status:<12}[/{style}] {record.short_id}  {escape(cell.label)}{seconds}{reason}"
+                f"  [{style}]{record.status:<12}[/{style}] {record.short_id}  {escape(cell.label)}{seconds}"
+                f"{escape(_matter(record, curves))}"
             )
             bar.advance(task)
 
-        return execute(planned.remaining, catalogue, jobs, done)
+        def waits(cells: "Sequence[Cell]") -> None:
+            names = ", ".join(short_id(cell.run_id) for cell in cells)
+            bar.console.print(f"  waiting for {len(cells)} cells that another process computes: {names}")
+
+        return execute(planned.remaining, jobs, done, waits)
 
 
-def _compare(console: "Console", store: "ResultStore", planned: "Plan") -> None:
+def _matter(record: "Record", curves: "StoredCurves") -> str:
+    """Return what is the matter with a run: why it failed, or that its outcome is not what was wanted."""
+    from drobench.results.outcome import explanation
+    from drobench.results.record import FAILURES, Status
+
+    came_to_nothing = record.status in FAILURES or record.status is Status.SKIPPED
+    told = record.reason if came_to_nothing else explanation(record, curves.ending(record))
+    return f"  {told}" if told else ""
+
+
+def _compare(console: "Console", store: "ResultStore", planned: "Plan", results: "Path") -> None:
     from rich.markup import escape
 
     from drobench.app.leaderboard_view import show_leaderboard
@@ -172,10 +192,10 @@ def _compare(console: "Console", store: "ResultStore", planned: "Plan") -> None:
         from drobench.training.wandb_leaderboard import log_leaderboard
 
         log_leaderboard(found, planned.run_ids, following, store.root / ".logs")
-    report = store.root / REPORT_NAME
-    write_report(store, mine, found, report)
+    write_report(store, mine, found, store.root / REPORT_NAME)
+    report = escape(str(results / REPORT_NAME))
     console.print(
-        f"Report: [bold]{escape(str(report))}[/bold], one page with curves and every run; open it in a browser.",
+        f"Report: [bold]{report}[/bold], one page with curves and every run; open it in a browser.",
         soft_wrap=True,
     )
 
@@ -183,13 +203,25 @@ def _compare(console: "Console", store: "ResultStore", planned: "Plan") -> None:
 def _show_end(console: "Console", records: "list[Record]", results: "Path") -> None:
     from rich.markup import escape
 
+    from drobench.results.outcome import in_words
+
     counted = ", ".join(f"{count} {status}" for status, count in _counted(records).items())
+    outcomes = [f"{count} {in_words(outcome)}" for outcome, count in _noteworthy(records).items()]
+    counted += f" (of these {', '.join(outcomes)})" if outcomes else ""
     console.print(f"Computed: {counted or 'nothing, all cells were finished'}. Results in {escape(str(results))}/.")
     console.print(
         "Next: [bold]drobench show RUN_ID[/bold] for one run, [bold]drobench leaderboard --format markdown[/bold] for "
         "a table to paste, [bold]drobench run --help[/bold] for a run of your own.",
         soft_wrap=True,
     )
+
+
+def _noteworthy(records: "Sequence[Record]") -> "dict[Outcome, int]":
+    """Return how many records have each outcome that is not what was wanted."""
+    from drobench.results.record import Outcome
+
+    wanting = [outcome for outcome in Outcome if outcome is not Outcome.OK]
+    return {outcome: count for outcome in wanting if (count := sum(run.outcome is outcome for run in records))}
 
 
 def _counted(records: "Sequence[Record]") -> "dict[Status, int]":

@@ -29,6 +29,12 @@ class CompositeOracle(ProximalOracle):
         self.largest_step = form.largest_step
         self.strong_convexity = form.regularizer.strong_convexity
         self.constraint_rows = form.constraint_rows
+        self._cheap_constraints = form.cheap_constraints
+        # The mean of `g` is one over constraints where there are any, else one over samples.
+        inner = ("inner_values", "inner_jacobians") if self.outputs else ()
+        losses = ("loss_gradients",) if self.has_losses else ()
+        self._of_samples = losses if self.constraints else (*losses, *inner)
+        self._of_constraints = inner
 
     def estimate(self, points: Tensor, rows: Rows, shift: Tensor | None = None, total: Total | None = None) -> Means:
         """Return value, Jacobian and gradient means over `rows` at `points` `(k, d)`, in one pass.
@@ -36,14 +42,14 @@ class CompositeOracle(ProximalOracle):
         `shift=None` chooses the shift. With a given shift the result may come back at a higher one, where the given
         one would overflow: see `rescale`. For `Rows.data`, `total` sums over all processes.
         """
-        self._count(rows, points.shape[0])
+        self._count_rows(rows, points.shape[0])
         if rows.data is not None and total is not None:
             return self._form.pooled_estimate(points, rows, shift, total)
         return self._form.estimate(points, rows, shift)
 
     def change(self, points: Tensor, rows: Rows, shift: Tensor, total: Total | None = None) -> Change:
         """Return the means over `rows` at the first of two points less those at the second; two calls a row."""
-        self._count(rows, 2)
+        self._count_rows(rows, 2)
         if rows.data is not None and total is not None:
             return self._form.pooled_change(points, rows, shift, total)
         return self._form.change(points, rows, shift)
@@ -51,23 +57,13 @@ class CompositeOracle(ProximalOracle):
     def row_terms(self, point: Tensor, rows: Rows, shift: Tensor | None = None) -> RowTerms:
         """Return what each of `rows` contributes at `point`; one call a row. The shift is as in `estimate`."""
         found = self._form.row_terms(point, rows, shift)
-        self._count(rows, 1)
+        self._count_rows(rows, 1)
         return found
 
-    def _count(self, rows: Rows, points: int) -> None:
-        calls = self._count_samples(rows, points)
-        checks = self._count_constraints(rows, points)
-        # Every process evaluates the cheap constraints, of which the run as a whole needs one evaluation.
-        leads = self.shard.rank == 0 and rows.constraints is not None
-        cheap = self._form.cheap_constraints * points if leads else 0
-        self.counters.constraint_checks += cheap
-        checks += cheap
-        if self.outputs:
-            inner_calls = checks if self.constraints else calls
-            self.counters.inner_values += inner_calls
-            self.counters.inner_jacobians += inner_calls
-        if self._form.has_losses:
-            self.counters.loss_gradients += calls
+    def _count_rows(self, rows: Rows, points: int) -> None:
+        self._count_samples(rows, points, *self._of_samples)
+        if self.constraints:
+            self._count_constraints(rows, points, *self._of_constraints)
 
     def outer_gradient(self, inner_value: Tensor, shift: Tensor) -> Tensor:
         """Return `f'(y)`."""

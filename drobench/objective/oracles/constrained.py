@@ -29,21 +29,19 @@ class ConstrainedOracle(ProximalOracle):
     def objective(self, points: Tensor, rows: Rows) -> tuple[Tensor, Tensor]:
         """Return mean losses `(k,)` and mean gradients `(k, d)` over the sample rows."""
         assert rows.samples is not None
-        self.counters.loss_gradients += self._count_samples(rows, points.shape[0])
+        self._count_samples(rows, points.shape[0], "loss_gradients")
         return self._form.objective.losses.mean(points, rows.samples)
 
     def surrogates(self, points: Tensor, rows: Rows) -> tuple[Tensor, Any]:
         """Return surrogate violations `(k, rows)` of the constraint rows, and their pullback."""
         assert rows.constraints is not None
-        checks = self._count_constraints(rows, points.shape[0])
-        self.counters.inner_values += checks
-        self.counters.inner_jacobians += checks
+        self._count_constraints(rows, points.shape[0], "inner_values", "inner_jacobians")
         return self._form.constraints.surrogates(points, rows.constraints)
 
     def violations(self, points: Tensor, rows: Rows) -> Tensor:
         """Return exact violations `(k, rows)` of the constraint rows."""
         assert rows.constraints is not None
-        self.counters.inner_values += self._count_constraints(rows, points.shape[0])
+        self._count_constraints(rows, points.shape[0], "inner_values")
         return self._form.constraints.violations(points, rows.constraints)
 
     def rates(self, points: Tensor, rows: Rows) -> Tensor:

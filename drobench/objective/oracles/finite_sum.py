@@ -22,5 +22,5 @@ class FiniteSumOracle(ProximalOracle):
     def estimate(self, points: Tensor, rows: Rows) -> tuple[Tensor, Tensor]:
         """Return mean losses `(k,)` and mean gradients `(k, d)` over `rows`."""
         assert rows.samples is not None
-        self.counters.loss_gradients += self._count_samples(rows, points.shape[0])
+        self._count_samples(rows, points.shape[0], "loss_gradients")
         return self._form.losses.mean(points, rows.samples)

@@ -29,7 +29,7 @@ class MinMaxOracle(Oracle):
 
     def operator(self, joint: Tensor, rows: Rows) -> Tensor:
         """Return the operator's estimate from the rows."""
-        self.counters.loss_gradients += self._count_samples(rows, 1)
+        self._count_samples(rows, 1, "loss_gradients")
         return self._form.operator(joint, rows)
 
     def project(self, joint: Tensor) -> Tensor:
@@ -77,12 +77,16 @@ class GroupedMinMaxOracle(MinMaxOracle):
         places = sample_within(self.generator, self._sizes, drawn, replacement)
         indices = self._by_group[torch.from_numpy(places + np.repeat(self._ends - self._sizes, drawn))]
         first, last = self.shard.bounds(total)
-        by_group = torch.from_numpy(drawn).to(self.device)
-        return Rows(indices[first:last].to(self.device), sample_share=(last - first) / total, by_group=by_group)
+        return Rows(
+            indices[first:last].to(self.device),
+            sample_share=(last - first) / total,
+            by_group=torch.from_numpy(drawn).to(self.device),
+            drawn_samples=total,
+        )
 
     def group_losses(self, joint: Tensor, rows: Rows) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
         """Return estimates of the group means, and the gradient by the parameters as a function of weights."""
-        self.counters.loss_gradients += self._count_samples(rows, 1)
+        self._count_samples(rows, 1, "loss_gradients")
         return self._form.group_losses(joint, rows)
 
     def penalty_slope(self, joint: Tensor) -> Tensor:

@@ -1,5 +1,6 @@
 """The finished boards of a comparison, as values; `tables` turns them into text cells."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -7,6 +8,7 @@ from drobench.results.comparison.profiles import Profiles
 from drobench.results.comparison.rows import Comparison, Row
 from drobench.results.comparison.tables import Table, board_table, joined_table
 from drobench.results.comparison.targets import Target
+from drobench.results.outcome import Ending
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,7 @@ class Leaderboard:
         notes: What concerns more than one board.
         baseline: What the user wants everything compared with.
         selection: How one configuration per solver was chosen; `None`: all are shown.
+        endings: What each run came to, by its id; without runs that were skipped.
     """
 
     boards: tuple[Board, ...]
@@ -67,6 +70,7 @@ class Leaderboard:
     notes: tuple[str, ...] = field(default=())
     baseline: str | None = None
     selection: str | None = None
+    endings: Mapping[str, Ending] = field(default_factory=dict)
 
     @property
     def target_gap(self) -> float | None:

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from drobench.results.comparison.outcomes import Achievement, Outcome, signed_differences
 from drobench.results.comparison.paired import ALPHA, detectable_difference, holm, signed_rank_p
 from drobench.results.comparison.rows import Comparison, Summary
+from drobench.results.comparison.standings import Achievement, Standing, signed_differences
 from drobench.results.record import FAILURES, Iterate, Record
 
 _VIOLATION = "train_max_violation"
@@ -21,12 +21,12 @@ class PairedRun:
 
     record: Record
     point: Iterate | None
-    outcome: Outcome
+    standing: Standing
 
     @property
     def cost(self) -> float:
         """What reaching the target cost, infinite if the run did not."""
-        return self.outcome.amount if self.outcome.achievement is Achievement.REACHED else math.inf
+        return self.standing.amount if self.standing.achievement is Achievement.REACHED else math.inf
 
     def value(self, metric: str) -> float | None:
         """A metric of its iterate, infinite if the run failed."""
@@ -48,7 +48,7 @@ def comparisons(
     """
     found, samples = [], []
     for better, worse in itertools.combinations(ordered, 2):
-        differences = signed_differences(*([run.outcome for run in runs[label]] for label in (better, worse)))
+        differences = signed_differences(*([run.standing for run in runs[label]] for label in (better, worse)))
         quantity, effects = _effects(runs[better], runs[worse], measure, cost)
         samples.append(effects)
         found.append(
@@ -84,7 +84,9 @@ def _effects(
 ) -> tuple[str, list[float]]:
     """What decided between the two on most pairs, and by how much on each."""
     pairs = list(zip(better, worse, strict=True))
-    kinds = Counter(_decided_by(one.outcome.achievement, two.outcome.achievement, measure, cost) for one, two in pairs)
+    kinds = Counter(
+        _decided_by(one.standing.achievement, two.standing.achievement, measure, cost) for one, two in pairs
+    )
     quantity = max((cost, measure, _VIOLATION), key=lambda name: kinds[name])
     if quantity == cost:
         return cost, [_ratio(one.cost, two.cost) for one, two in pairs if _differ(one.cost, two.cost)]

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from drobench.results.comparison import grouping
 from drobench.results.comparison.comparing import PairedRun
 from drobench.results.comparison.grouping import Across, Group, Pair
-from drobench.results.comparison.outcomes import outcome
 from drobench.results.comparison.question import Question
 from drobench.results.comparison.readings import CurveReading
+from drobench.results.comparison.standings import standing_of
 from drobench.results.comparison.tuning import Tuning, selected
 from drobench.results.record import Iterate, Record, Status
 
@@ -130,8 +130,8 @@ def _measure(points: Sequence[Iterate | None]) -> str | None:
 def _contender(label: str, found: Entries, readings: Mapping[str, CurveReading], asked: Question) -> Contender:
     runs = found.compared[label]
     # Of several runs with the same seed the last one stands for it; they are in the order in which they started.
-    standing = {asked.across.pair(record): record for record in runs}
-    chosen = [standing[pair] for pair in found.shared] if found.shared else runs
+    latest = {asked.across.pair(record): record for record in runs}
+    chosen = [latest[pair] for pair in found.shared] if found.shared else runs
     costs = [
         [cost_of(readings[record.run_id], number, asked.cost) for record in chosen] if possible else None
         for number, possible in enumerate(found.askable)
@@ -139,7 +139,16 @@ def _contender(label: str, found: Entries, readings: Mapping[str, CurveReading],
     first = costs[0] or [math.inf] * len(chosen)
     paired = [
         PairedRun(
-            record, asked.point(record), outcome(record, asked.point(record), spent, found.measure, asked.allowed)
+            record,
+            asked.point(record),
+            standing_of(
+                record,
+                asked.point(record),
+                spent,
+                found.measure,
+                asked.allowed,
+                asked.outcome(readings[record.run_id].ending),
+            ),
         )
         for record, spent in zip(chosen, first, strict=True)
     ]

@@ -24,7 +24,7 @@ def leaderboard(
 ) -> Leaderboard:
     """Compare solvers on every combination of problem, dataset, model and budget, and across all of them.
 
-    Runs are compared seed by seed in the order that `outcomes` explains; `ranking` explains how ranks follow.
+    Runs are compared seed by seed in the order that `standings` explains; `ranking` explains how ranks follow.
 
     Args:
         records: The runs; skipped ones are noted, not compared.
@@ -53,6 +53,7 @@ def leaderboard(
         notes=_hints(grouping.comparable_across(groups), question.across.names),
         baseline=question.baseline,
         selection=question.select,
+        endings={run_id: reading.ending for run_id, reading in readings.items()},
     )
 
 

@@ -8,9 +8,9 @@ from drobench.results.comparison.grouping import Across, Pair
 from drobench.results.comparison.labels import content_key
 from drobench.results.comparison.paired import ALPHA, least_p, pairs_needed
 from drobench.results.comparison.readings import CurveReading
-from drobench.results.comparison.rows import Comparison
+from drobench.results.comparison.rows import Comparison, Row
 from drobench.results.comparison.statistics import CONFIDENCE, most_coverage
-from drobench.results.record import FAILURES, Record, Status
+from drobench.results.record import FAILURES, Outcome, Record, Status
 
 Runs = Mapping[str, Sequence[Record]]
 """The runs of each solver by its label."""
@@ -106,6 +106,24 @@ def budget_notes(compared: Runs, readings: Mapping[str, CurveReading]) -> list[s
                 f"{label}: {len(early)} of {len(runs)} runs stopped at {min(early):.0%} of the budget or later."
             )
     return notes
+
+
+def start_note(compared: Runs, readings: Mapping[str, CurveReading]) -> str | None:
+    """Say when there was nothing to solve."""
+    endings = [readings[record.run_id].ending.outcome for runs in compared.values() for record in runs]
+    optimal = sum(outcome is Outcome.START_IS_OPTIMAL for outcome in endings)
+    if not optimal:
+        return None
+    where = "here" if optimal == len(endings) else f"in {optimal} of {len(endings)} runs"
+    return (
+        f"Nothing to solve {where}: the certified optimum is the start; gaps and targets relative to it mean nothing."
+    )
+
+
+def worse_note(rows: Sequence[Row]) -> str | None:
+    """Name the solvers whose runs ended worse than they began."""
+    found = [f"{row.solver} {row.worse_than_start} of {row.runs} runs" for row in rows if row.worse_than_start]
+    return f"Ended worse than they began: {', '.join(found)}." if found else None
 
 
 def reconstruction_note(compared: Runs) -> str | None:

@@ -10,7 +10,8 @@ from drobench.errors import SettingError
 from drobench.results.comparison.grouping import Across
 from drobench.results.comparison.metrics import MEASURES
 from drobench.results.comparison.targets import COSTS, DEFAULT_TARGETS, Target
-from drobench.results.record import ITERATES, Iterate, Record
+from drobench.results.outcome import Ending
+from drobench.results.record import ITERATES, Iterate, Outcome, Record
 
 SELECTIONS = ("validation",)
 """How one configuration of a solver may be chosen."""
@@ -94,6 +95,10 @@ class Question:
         """The iterate of a run that is compared."""
         found: Iterate | None = getattr(record.iterates, self.iterate)
         return found
+
+    def outcome(self, ending: Ending) -> Outcome | None:
+        """What a run came to, if it is its last iterate that is compared: of others that is not said."""
+        return ending.outcome if self.iterate == "last" else None
 
 
 SETTINGS = ("target_gap", *(field.name for field in dataclasses.fields(Question)))

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy
 
-from drobench.results.comparison.outcomes import Outcome
+from drobench.results.comparison.standings import Standing
 from drobench.results.comparison.statistics import CONFIDENCE
 
 RESAMPLES = 1000
@@ -22,11 +22,11 @@ Array = numpy.ndarray[Any, numpy.dtype[Any]]
 _EQUAL = 1e-9
 
 
-def places(outcomes: Sequence[Sequence[Outcome]]) -> Array:
+def places(standings: Sequence[Sequence[Standing]]) -> Array:
     """The place of each solver (row) on each pair (column): 1 is best, ties share the mean."""
-    everything = sorted({outcome for row in outcomes for outcome in row})
-    ordinal = {outcome: number for number, outcome in enumerate(everything)}
-    numbers = numpy.array([[ordinal[outcome] for outcome in row] for row in outcomes])
+    everything = sorted({standing for row in standings for standing in row})
+    ordinal = {standing: number for number, standing in enumerate(everything)}
+    numbers = numpy.array([[ordinal[standing] for standing in row] for row in standings])
     taken = numpy.empty(numbers.shape)
     for pair in range(numbers.shape[1]):
         _, inverse, counts = numpy.unique(numbers[:, pair], return_inverse=True, return_counts=True)

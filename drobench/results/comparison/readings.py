@@ -3,12 +3,15 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import polars
 
 from drobench.results.comparison.targets import COSTS, Target
 from drobench.results.curves import RUN, Curves, ManyCurves, read_many
-from drobench.results.record import FAILURES, Record
+from drobench.results.outcome import Ending, ending_of
+from drobench.results.parts import certified_within
+from drobench.results.record import FAILURES, Iterate, Record
 
 USED = ("passes", "oracle_calls", "seconds", "steps")
 """What a budget may limit."""
@@ -21,15 +24,18 @@ class CurveReading:
     """What was read off the curve of one run.
 
     Attributes:
-        start_gap: Objective at step 0 minus the optimum; `None` unless both are known and it is positive.
+        start_gap: Objective at step 0 minus the optimum; `None` unless both are known and it is more than the
+            certificate of the optimum leaves open.
         costs: For each target, the cost of reaching it by the names in `COSTS`, infinite if it was not reached; `None`
             if the run has not what the target asks about.
         used: What the run had spent at its last evaluation, by the names in `USED`.
+        ending: What the run came to; of records that do not say, as the curve has it.
     """
 
     start_gap: float | None = None
     costs: tuple[dict[str, float] | None, ...] = ()
     used: Mapping[str, float] = field(default_factory=dict)
+    ending: Ending = field(default_factory=Ending)
 
 
 def read_curves(
@@ -38,14 +44,15 @@ def read_curves(
     """Read the curves and find where each run first met each target.
 
     A run that failed has reached no target, whatever it passed on its way. A run without a certified optimum, without a
-    row for step 0, or whose start is not above the optimum has no relative gap.
+    row for step 0, or whose start cannot be told from the optimum has no relative gap.
     """
     asked = {name for target in targets for name, _ in target.limits}
     columns = list(dict.fromkeys(["step", "objective", "gap", _VIOLATION, *COSTS.values(), *sorted(asked)]))
     rows = read_many(curves, [record.run_id for record in records], columns)
     # For polars NaN is the largest number, so a start that is NaN would lie above any optimum.
     known = rows.with_columns(polars.col(columns).fill_nan(None))
-    frame = known.join(_starts(known, records), on=RUN, how="left")
+    starts = _starts(known, records)
+    frame = known.join(starts.select(RUN, "optimum", "start_gap"), on=RUN, how="left")
     found = frame.group_by(RUN).agg(
         polars.col("start_gap").first(),
         *(polars.col(column).max().alias(f"used {name}") for name, column in COSTS.items()),
@@ -53,22 +60,35 @@ def read_curves(
         *(expression for number, target in enumerate(targets) for expression in _reaching(number, target)),
     )
     by_run = {row[RUN]: row for row in found.iter_rows(named=True)}
-    return {record.run_id: _reading(record, by_run.get(record.run_id), targets) for record in records}
+    begun = {row[RUN]: row for row in starts.iter_rows(named=True)}
+    return {
+        record.run_id: _reading(record, by_run.get(record.run_id), begun[record.run_id], targets) for record in records
+    }
 
 
 def _starts(rows: polars.DataFrame, records: Sequence[Record]) -> polars.DataFrame:
-    """The optimum of each run, and how far above it the run started."""
+    """For each run its optimum, how far above that it started, and where it started if its curve says so."""
+    values = [None if record.optimum is None else record.optimum.value for record in records]
     optima = polars.DataFrame(
         {
             RUN: [record.run_id for record in records],
-            "optimum": [None if record.optimum is None else record.optimum.value for record in records],
+            "optimum": values,
+            "open": [None if value is None else certified_within(value) for value in values],
         },
-        schema={RUN: polars.String(), "optimum": polars.Float64()},
+        schema={RUN: polars.String(), "optimum": polars.Float64(), "open": polars.Float64()},
     )
-    first = rows.filter(polars.col("step") == 0).group_by(RUN).agg(polars.col("objective").first().alias("start"))
+    first = (
+        rows.filter(polars.col("step") == 0)
+        .group_by(RUN)
+        .agg(
+            polars.col("objective").first().alias("start"),
+            polars.col("gap").first().alias("first_gap"),
+            polars.col(_VIOLATION).first().alias("first_violation"),
+        )
+    )
     above = polars.col("start") - polars.col("optimum")
-    return optima.join(first, on=RUN, how="left").select(
-        RUN, "optimum", polars.when(above > 0).then(above).alias("start_gap")
+    return optima.join(first, on=RUN, how="left").with_columns(
+        polars.when(above > polars.col("open")).then(above).alias("start_gap")
     )
 
 
@@ -93,15 +113,34 @@ def _reaching(number: int, target: Target) -> list[polars.Expr]:
     ]
 
 
-def _reading(record: Record, row: Mapping[str, float | None] | None, targets: Sequence[Target]) -> CurveReading:
+def _reading(
+    record: Record, row: Mapping[str, Any] | None, begun: Mapping[str, Any], targets: Sequence[Target]
+) -> CurveReading:
+    ending = ending_of(record, _start(begun))
     if row is None:
-        return CurveReading(costs=(None,) * len(targets))
+        return CurveReading(costs=(None,) * len(targets), ending=ending)
     costs = tuple(
         {name: _or_never(row[f"{name} {number}"], record) for name in COSTS} if row[f"askable {number}"] else None
         for number in range(len(targets))
     )
     used = {name: value for name in USED if (value := row[f"used {name}"]) is not None}
-    return CurveReading(row["start_gap"], costs, used)
+    return CurveReading(row["start_gap"], costs, used, ending)
+
+
+def _start(begun: Mapping[str, Any]) -> Iterate | None:
+    """The start of a run, as far as an outcome depends on it; `None` where its curve does not have it.
+
+    Whether it is feasible is a column of truths, which cannot be read at once with the numbers; but a gap is known of
+    feasible points only, and matters only where there is an optimum.
+    """
+    if begun["start"] is None:
+        return None
+    violation = begun["first_violation"]
+    feasible = violation is None or violation <= 0 or begun["first_gap"] is not None
+    unknown = not feasible and begun["optimum"] is None
+    return Iterate(
+        objective=begun["start"], train_max_violation=violation, feasible=None if unknown else feasible, step=0
+    )
 
 
 def _or_never(cost: float | None, record: Record) -> float:

@@ -108,6 +108,8 @@ class Row:
         reached: One entry per target of the leaderboard.
         comparison: With the baseline, or else with the first of the board; `None` for that one itself.
         tuning: What the choice of the configuration cost; `None` unless one was chosen.
+        worse_than_start: How many of the runs that did not fail ended worse than they began; 0 where another iterate
+            than the last is compared.
     """
 
     rank: int
@@ -124,6 +126,7 @@ class Row:
     reached: tuple[Reached, ...] = ()
     comparison: Comparison | None = None
     tuning: Tuning | None = None
+    worse_than_start: int = 0
 
     @property
     def runs(self) -> int:

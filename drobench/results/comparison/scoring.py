@@ -73,7 +73,10 @@ def _notes(
     asked: Question,
     baseline: str | None,
 ) -> tuple[str, ...]:
+    nothing_to_solve = notes.start_note(found.compared, readings)
     remarks = [
+        nothing_to_solve,
+        notes.worse_note(rows),
         notes.pair_note(found.entered, found.shared, asked.across),
         notes.repeated_seed_note(found.compared, asked.across),
         notes.few_pairs_note(len(rows), len(found.shared)),
@@ -85,7 +88,7 @@ def _notes(
         *notes.environment_notes(found.compared),
         notes.skipped_note(found.skipped),
         *notes.iterate_notes(found.compared, asked.iterate),
-        notes.target_note(asked.iterate, found.askable[0]),
+        notes.target_note(asked.iterate, found.askable[0] or nothing_to_solve is not None),
         notes.baseline_note(asked.baseline, baseline),
     ]
     return tuple(remark for remark in remarks if remark is not None)
@@ -95,14 +98,14 @@ def _ranked(
     rows: Sequence[Row], contenders: Sequence[Contender], is_paired: bool, measure: str, cost: str
 ) -> tuple[list[Row], list[Comparison]]:
     """The rows in order with their ranks, and the tests these rest on; without common seeds nothing is tested."""
-    outcomes = [[run.outcome for run in contender.paired] for contender in contenders]
+    standings = [[run.standing for run in contender.paired] for contender in contenders]
     middle = {
         row.solver: (sorted(found)[len(found) // 2], _or_worst(row.median(measure)))
-        for row, found in zip(rows, outcomes, strict=True)
+        for row, found in zip(rows, standings, strict=True)
     }
     if not is_paired:
         return sorted(rows, key=lambda row: (middle[row.solver], row.solver)), []
-    taken = places(outcomes)
+    taken = places(standings)
     intervals: Sequence[tuple[int, int] | None] = rank_intervals(taken) or [None] * len(rows)
     placed = [
         dataclasses.replace(row, mean_place=float(mean), rank_interval=interval)

@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 
 from drobench.results.comparison.contenders import Contender, cost_of
 from drobench.results.comparison.metrics import METRICS, QUALITIES
-from drobench.results.comparison.outcomes import is_feasible
 from drobench.results.comparison.question import Question
 from drobench.results.comparison.readings import CurveReading
 from drobench.results.comparison.rows import Reached, Row, Summary
+from drobench.results.comparison.standings import is_feasible
 from drobench.results.comparison.targets import COSTS, is_met
-from drobench.results.record import FAILURES, Iterate, Record
+from drobench.results.record import FAILURES, Iterate, Outcome, Record
 
 Samples = dict[tuple[int, str], list[float]]
 """One number per run, by the number of the contender and the name of the metric or of a cost and target."""
@@ -111,6 +111,10 @@ def _row(
             for number, target in enumerate(asked.targets)
         ),
         tuning=contender.tuning,
+        worse_than_start=sum(
+            record.status not in FAILURES and asked.outcome(readings[record.run_id].ending) is Outcome.WORSE_THAN_START
+            for record in runs
+        ),
     )
 
 

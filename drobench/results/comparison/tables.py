@@ -11,7 +11,7 @@ from drobench.results.comparison.rows import Row
 
 _INTERVAL = re.compile(r" \[[^]]*\]")
 _ALWAYS_SHOWN = ("rank", "solver", "runs")
-_UNEVENTFUL = {"failed": "0", "feasible": "100%"}
+_UNEVENTFUL = {"failed": "0", "worse": "0", "feasible": "100%"}
 _SHORT_UNITS = {"oracle_calls": "calls"}
 
 Columns = dict[str, list[str]]
@@ -105,6 +105,7 @@ def _standing_columns(rows: Sequence[Row]) -> Columns:
         "solver": [row.solver for row in rows],
         "runs": [str(row.runs) for row in rows],
         "failed": [str(row.failed) for row in rows],
+        "worse": [str(row.worse_than_start) for row in rows],
         "feasible": [f"{row.feasible_share:.0%}" for row in rows],
     }
 

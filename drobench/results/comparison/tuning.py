@@ -4,8 +4,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from drobench.results.comparison.outcomes import is_feasible
 from drobench.results.comparison.readings import CurveReading
+from drobench.results.comparison.standings import is_feasible
 from drobench.results.comparison.statistics import median
 from drobench.results.record import FAILURES, Iterate, Record
 

@@ -11,6 +11,7 @@ import polars
 from drobench.results.comparison.board import Board, Leaderboard
 from drobench.results.comparison.rows import Row
 from drobench.results.fields import storable
+from drobench.results.outcome import Ending
 from drobench.results.record import Record, content_id
 from drobench.results.report.axes import channel
 from drobench.results.report.bands import SolverCurves, solver_curves
@@ -105,6 +106,10 @@ class Content:
     boards: tuple[BoardView, ...]
     styles: Mapping[str, Style]
     records: tuple[Record, ...]
+
+    def ending(self, record: Record) -> Ending:
+        """What a run came to."""
+        return self.leaderboard.endings.get(record.run_id, Ending(record.outcome))
 
 
 def gather(tables: Leaderboard, records: Iterable[Record], curves: Callable[[str], polars.DataFrame]) -> Content:

@@ -21,7 +21,7 @@ PROFILES_TITLE = "Across boards"
 _CSV_BEGIN = (
     *("board", "problem", "dataset", "iterate", "target"),
     *("rank", "rank_low", "rank_high", "mean_place", "solver"),
-    *("runs", "failed", "feasible_share", "reached_share"),
+    *("runs", "failed", "worse_than_start", "feasible_share", "reached_share"),
 )
 _CSV_END = (
     *("compared_with", "pairs", "p_value", "p_adjusted", "quantity", "effect", "effect_low", "effect_high"),
@@ -64,7 +64,7 @@ def _csv_row(leaderboard: Leaderboard, board: Board, row: Row) -> list[Any]:
     return [
         *(board.title, board.problem["name"], board.dataset["name"], leaderboard.iterate, target),
         *(row.rank, low, high, row.mean_place, row.solver),
-        *(row.runs, row.failed, row.feasible_share, row.reached[0].share),
+        *(row.runs, row.failed, row.worse_than_start, row.feasible_share, row.reached[0].share),
         *(end for metric in METRICS for end in _ends(row.metrics[metric])),
         *_comparison_cells(row, board.reference),
         *_tuning_cells(row),
@@ -106,6 +106,12 @@ def reading(leaderboard: Leaderboard) -> list[str]:
         "else the smaller violation; failed last. A rank is shared (=) unless the signed-rank test, adjusted for all "
         "pairs of solvers (Holm), says at 5% that a solver is worse than the first of its group.",
     ]
+    if any(row.worse_than_start for board in leaderboard.boards for row in board.rows):
+        lines.append(
+            "`worse` counts runs whose last iterate the start dominates: a higher objective without less violation, or "
+            "more violation without a lower objective. Of runs that reached the target, and of infeasible ones, they "
+            "come last."
+        )
     if leaderboard.selection is not None:
         lines.append(
             f"One configuration per solver, chosen on {leaderboard.selection} data; `tried` is how many there were and "
@@ -162,6 +168,7 @@ def _row_content(row: Row) -> dict[str, Any]:
         "config": row.config,
         "runs": row.runs,
         "failed": row.failed,
+        "worse_than_start": row.worse_than_start,
         "seeds": row.seeds,
         "run_ids": row.run_ids,
         "feasible_share": row.feasible_share,

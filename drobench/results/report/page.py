@@ -18,7 +18,8 @@ from drobench import __version__
 from drobench.results.comparison.board import Board
 from drobench.results.comparison.labels import flattened
 from drobench.results.comparison.tables import profiles_table
-from drobench.results.record import FAILURES, ITERATES, Record, Status
+from drobench.results.outcome import Ending, in_words, matter
+from drobench.results.record import FAILURES, ITERATES, Outcome, Record, Status
 from drobench.results.report import page_texts as texts
 from drobench.results.report.content import BoardView, Content
 from drobench.results.report.formats import profile_notes
@@ -52,8 +53,8 @@ def report_page(content: Content) -> str:
     script = asset("page.js")
     library = _library()
     boards = [_board_context(content, view) for view in content.boards]
-    runs = [_run_line(record) for record in content.records]
-    troubles = [line for line in runs if line["kind"] in ("bad", "warn")]
+    runs = [_run_line(record, content.ending(record)) for record in content.records]
+    troubles = [line for line in runs if line["listed"]]
     return rendered(
         "page.html.jinja",
         policy=_policy([script, library], [css]),
@@ -69,7 +70,7 @@ def report_page(content: Content) -> str:
         notes=content.leaderboard.notes,
         runs=runs,
         failures=troubles,
-        failure_summary=texts.failure_summary(content.records),
+        failure_summary=texts.failure_summary(content),
         terms=texts.TERMS,
     )
 
@@ -159,16 +160,19 @@ def _rate_line(style: Style, view: BoardView) -> dict[str, Any]:
     }
 
 
-def _run_line(record: Record) -> dict[str, Any]:
-    kind = "bad" if record.status in FAILURES else "warn" if record.status is Status.SKIPPED else "good"
+def _run_line(record: Record, ending: Ending) -> dict[str, Any]:
+    failed, skipped = record.status in FAILURES, record.status is Status.SKIPPED
+    told = None if failed else matter(record, ending)
     return {
         "id": record.short_id,
-        "kind": kind,
+        "kind": "bad" if failed else "warn" if skipped or told else "good",
+        "listed": failed or skipped or ending.outcome is Outcome.WORSE_THAN_START,
         "status": record.status.replace("_", " "),
+        "outcome": in_words(ending.outcome) if told and ending.outcome is not None else "",
         "solver": record.solver.name,
         "problem": record.problem.name,
         "dataset": record.dataset.name,
         "seed": record.seed,
-        "reason": record.reason or "no reason given",
+        "reason": "; ".join(text for text in (told, record.reason) if text) or "no reason given",
         "result": texts.run_result(record),
     }

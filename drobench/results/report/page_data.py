@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 from drobench.results.comparison.labels import content_key
+from drobench.results.outcome import Ending, explanation
 from drobench.results.record import Record
 from drobench.results.report.content import BoardView, Content
 from drobench.results.report.convergence_figure import convergence, curve_rows
@@ -29,7 +30,7 @@ _SHARED_PARTS = (
 def payload(content: Content) -> str:
     """Curves, points and profiles with their figures, and all runs; strict JSON."""
     parts: dict[str, int] = {}
-    runs = [_run_data(record, parts) for record in content.records]
+    runs = [_run_data(record, content.ending(record), parts) for record in content.records]
     payload = {
         "boards": [_board_data(content, view) for view in content.boards],
         "parts": [json.loads(part) for part in parts],
@@ -74,7 +75,7 @@ def _profiles_data(content: Content) -> dict[str, Any] | None:
     }
 
 
-def _run_data(record: Record, parts: dict[str, int]) -> dict[str, Any]:
+def _run_data(record: Record, ending: Ending, parts: dict[str, int]) -> dict[str, Any]:
     """One run; settings that many runs share are numbered, and kept once."""
     mapping = record.to_mapping()
     return {
@@ -82,6 +83,8 @@ def _run_data(record: Record, parts: dict[str, int]) -> dict[str, Any]:
         "started_at": mapping["started_at"],
         "status": mapping["status"],
         "reason": mapping["reason"],
+        "outcome": ending.outcome,
+        "matter": explanation(record, ending),
         "parts": {name: parts.setdefault(content_key(mapping[name]), len(parts)) for name in _SHARED_PARTS},
         "iterates": mapping["iterates"],
         "cost": {name: mapping[name] for name in ("oracle", "communication", "seconds", "memory")},

@@ -7,7 +7,7 @@ from datetime import UTC
 from typing import Any
 
 from drobench.results.fields import storable
-from drobench.results.record import FAILURES, Record, Status
+from drobench.results.record import FAILURES, Outcome, Record, Status
 from drobench.results.report.content import BoardView, Content
 from drobench.results.report.tables import compact
 
@@ -36,6 +36,17 @@ TERMS = (
         "Failed runs",
         "They stay in every comparison: a failed run has not reached any target, and from its failure on its curve "
         "counts as infinite.",
+    ),
+    (
+        "Worse than start",
+        "The start dominates the last iterate: its objective is lower and its violation not higher, or its violation "
+        "lower and its objective not higher. To trade one for the other is not worse. Of runs that reached the target, "
+        "and of infeasible ones, such runs come last.",
+    ),
+    (
+        "Start is optimal",
+        "The certified optimum is the start, as far as the certificate can tell. There was nothing to solve, and gaps "
+        "and targets relative to the start mean nothing.",
     ),
     ("Log axes", "What is zero or below, such as the start of a run, stands at the edge."),
 )
@@ -72,6 +83,8 @@ def summary(content: Content) -> str:
     versions = sorted(
         {str(run.environment.versions["drobench"]) for run in records if "drobench" in run.environment.versions}
     )
+    worse = _worse(content)
+    ended += f" ({worse} of them worse than {'it' if worse == 1 else 'they'} began)" if worse else ""
     by = f", drobench {', '.join(versions)}" if versions else ""
     runs = "1 run" if len(records) == 1 else f"{len(records)} runs"
     return f"{runs} {when} with {_seeds({record.seed for record in records})}: {ended}{by}."
@@ -117,11 +130,23 @@ def no_trade_off(view: BoardView) -> str:
     return "No run of this board has a scored iterate."
 
 
-def failure_summary(records: Sequence[Record]) -> str:
-    """How many runs failed or were skipped."""
+def failure_summary(content: Content) -> str:
+    """How many runs failed, were skipped, or ended worse than they began."""
+    records = content.records
     failed = sum(record.status in FAILURES for record in records)
     skipped = sum(record.status is Status.SKIPPED for record in records)
-    return f"{failed} of {len(records)} runs failed and count against their solvers; {skipped} were skipped and do not."
+    return (
+        f"{failed} of {len(records)} runs failed and count against their solvers; {skipped} were skipped and do not; "
+        f"{_worse(content)} came to their end, but worse than they began."
+    )
+
+
+def _worse(content: Content) -> int:
+    """How many runs did not fail and yet ended worse than they began."""
+    return sum(
+        record.status not in FAILURES and content.ending(record).outcome is Outcome.WORSE_THAN_START
+        for record in content.records
+    )
 
 
 def run_result(record: Record) -> str:

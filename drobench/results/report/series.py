@@ -7,6 +7,7 @@ from typing import Any
 import numpy
 import polars
 
+from drobench.results.parts import certified_within
 from drobench.results.record import FAILURES, Record
 
 Array = numpy.ndarray[tuple[int], numpy.dtype[numpy.float64]]
@@ -109,9 +110,9 @@ def _known(column: polars.Series) -> numpy.ndarray[Any, Any]:
 
 
 def _start_gap(record: Record, columns: Mapping[str, Array]) -> float | None:
-    """Objective at step 0 minus the optimum, if there is such a thing and it is positive."""
+    """Objective at step 0 minus the optimum, if both are known and the certificate can tell them apart."""
     if record.optimum is None or not {"step", "objective"} <= set(columns):
         return None
     start = columns["objective"][columns["step"] == 0]
     gap = float(start[0]) - record.optimum.value if start.size else 0.0
-    return gap if gap > 0 else None
+    return gap if gap > certified_within(record.optimum.value) else None

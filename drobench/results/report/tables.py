@@ -9,6 +9,7 @@ from drobench.results.comparison.board import Board, Leaderboard
 from drobench.results.comparison.cells import MISSING
 from drobench.results.comparison.rows import Row
 from drobench.results.comparison.tables import Table
+from drobench.results.record import Outcome
 from drobench.results.report.series import COST_LABELS
 from drobench.results.report.styles import Style
 
@@ -67,6 +68,9 @@ def verdict(board: Board, tables: Leaderboard) -> str:
     first = board.rows[0]
     if all(row.failed == row.runs for row in board.rows):
         return "Every run failed, so nobody wins. The reasons are listed under Failures."
+    runs = [tables.endings.get(run_id) for row in board.rows for run_id in row.run_ids]
+    if all(found is not None and found.outcome is Outcome.START_IS_OPTIMAL for found in runs):
+        return "There is nothing to solve here, so nobody wins: the certified optimum is the start."
     if len(board.rows) == 1:
         return f"Only {first.solver} was run here: {_result(first, board, tables)}."
     best = f"{first.solver} did best of {len(board.rows)} solvers: {_result(first, board, tables)}."
@@ -107,6 +111,8 @@ def _result(row: Row, board: Board, tables: Leaderboard) -> str:
         parts.append(f"median {board.ranked_by.replace('_', ' ')} {compact(decided)}")
     if row.failed:
         parts.append(f"{row.failed} of {row.runs} runs failed")
+    if row.worse_than_start:
+        parts.append(f"{row.worse_than_start} of {row.runs} runs ended worse than they began")
     return ", ".join(parts) or f"{row.runs} runs"
 
 

@@ -144,7 +144,8 @@ class GcivrAuthors(Solver[GcivrAuthorsState]):
         rows = self._next(state.steps, oracle)
         here = sample(oracle, communicator, state.point, rows, state.shift)
         # The objective is not asked for at the previous point: nothing of it is carried over.
-        there = sample(oracle, communicator, state.previous, rows._replace(samples=None), here.shift)
+        constraints = rows._replace(samples=None, drawn_samples=0)
+        there = sample(oracle, communicator, state.previous, constraints, here.shift)
 
         def moved(old: Tensor, new: Tensor, less: Tensor) -> Tensor:
             # Either evaluation may have raised the shift.

@@ -229,3 +229,30 @@ def test_rerun_of_a_run_by_the_clock_leaves_it_open(command, results):
     ended = command("rerun", folder.name, "--results", results)
     assert ended.code == 1
     assert "its budget is in seconds" in ended.out
+
+
+@pytest.mark.parametrize(("solver", "said"), [("leaving", "SystemExit: 0"), ("exiting", "os._exit: 3")])
+def test_a_solver_that_tries_to_end_the_program_is_a_recorded_failure(command, misbehaving, results, solver, said):
+    ended = command("run", *SMALL, f"solver={solver}", f"results={results}")
+    assert ended.code == 1, ended
+    assert f"tried to end the program ({said})" in ended.err
+    (folder,) = records_in(results)
+    assert said in ResultStore(results).read(folder.name).reason
+
+
+@pytest.mark.parametrize(
+    ("way", "said"), [("exit", "SystemExit: 0"), ("exit at once", "os._exit: 0"), ("no memory", "MemoryError")]
+)
+def test_a_dataset_that_fails_is_named_without_a_traceback(command, misbehaving, results, way, said):
+    ended = command("run", *SMALL[4:], "dataset=odd", f"dataset.way='{way}'", f"results={results}")
+    assert ended.code == 1, ended
+    assert "The dataset 'odd' could not be loaded" in ended.err
+    assert said in ended.err
+    assert "Traceback" not in ended.err
+    assert len(records_in(results)) == 1
+
+
+def test_runs_of_a_multirun_are_stored_in_one_place_wherever_a_solver_goes(command, misbehaving, results):
+    ended = command("run", "-m", *SMALL, "solver=wandering", "seed=0,1", f"results={results.name}")
+    assert ended.code == 0, ended
+    assert len(records_in(results)) == 2

@@ -3,12 +3,14 @@
 import json
 
 import pytest
-from app_samples import configured, records_in
+from app_samples import catalogue_with, configured, contradictory_table, guest, records_in, uphill_step
+from rich.console import Console
 
 from drobench.app.cell import fail_cell, run_cell
-from drobench.app.commands.sweep import _counted
+from drobench.app.commands.sweep import _counted, _matter, _noteworthy, _show_end
 from drobench.app.prepare import prepare
-from drobench.results.record import Status
+from drobench.results.curves import StoredCurves
+from drobench.results.record import Outcome, Status
 from drobench.results.store import ResultStore
 
 
@@ -19,6 +21,31 @@ def test_a_summary_counts_each_status(planned, catalogue):
     assert _counted([]) == {}
 
 
+def test_what_is_the_matter_with_a_cell_is_on_its_line_and_in_the_last_count(configure, results, tmp_path, capsys):
+    catalogue = catalogue_with(solvers=(guest("uphill", uphill_step),))
+    sound, uphill = (run_cell(configure(f"solver={name}", using=catalogue), catalogue) for name in ("scgd", "uphill"))
+    optimal = run_cell(
+        configure("solver=scgd", "solver.step_size=0.1", *contradictory_table(tmp_path), base=()), catalogue
+    )
+    failed = fail_cell(prepare(configure("solver=scgd", "seed=7"), catalogue), "bad luck")
+    curves = StoredCurves(ResultStore(results))
+    start = curves(uphill.run_id)["objective"][0]
+    assert [_matter(record, curves) for record in (sound, uphill, optimal, failed)] == [
+        "",
+        f"  worse than start: the objective went from {start:.6g} to {uphill.iterates.last.objective:.6g}",
+        "  start is optimal: nothing to solve here, the certified optimum 0.693147 is the start",
+        "  bad luck",
+    ]
+    records = [sound, uphill, optimal, failed]
+    assert _noteworthy(records) == {Outcome.WORSE_THAN_START: 1, Outcome.START_IS_OPTIMAL: 1}
+    _show_end(Console(width=200), records, results)
+    assert (
+        "Computed: 3 budget_spent, 1 failed (of these 1 worse than start, 1 start is optimal)."
+        in capsys.readouterr().out
+    )
+
+
+@pytest.mark.process
 def test_a_dry_run_counts_estimates_and_computes_nothing(command, sweep_file, catalogue, results):
     file = sweep_file("grid: {solver: [gcivr, scgd], seed: [0, 1]}")
     before = command("sweep", file, "--results", results, "--dry-run")
@@ -87,13 +114,14 @@ def test_a_sweep_computes_its_cells_once(command, sweep_file, results):
     assert "kl_classification on synthetic" in first.out
     assert first.out.count("solver=gcivr") == 1
     assert len(records_in(results)) == 2
-    times = {file: file.stat().st_mtime_ns for file in results.glob("*/*")}
+    times = {file: file.stat().st_mtime_ns for file in results.glob("[!.]*/*")}
+    assert len(times) == 8
     second = command("sweep", file, "--results", results)
     assert second.code == 0
     assert "2 cells, 2 finished before, 0 to do" in second.out
     assert "nothing, all cells were finished" in second.out
     assert "kl_classification on synthetic" in second.out
-    assert {file: file.stat().st_mtime_ns for file in results.glob("*/*")} == times
+    assert {file: file.stat().st_mtime_ns for file in results.glob("[!.]*/*")} == times
 
 
 @pytest.mark.process

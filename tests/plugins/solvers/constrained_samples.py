@@ -15,6 +15,7 @@ from torch import Tensor
 
 from drobench.objective.forms import Constrained, Constraints, FiniteSum
 from drobench.objective.losses import LinearMarginLosses, LogisticLoss, Losses
+from drobench.objective.oracle import Oracle
 from drobench.objective.oracles.constrained import ConstrainedOracle
 from drobench.objective.regularizers import Regularizer, Zero
 from drobench.objective.sampling import Shard
@@ -230,7 +231,16 @@ def run_on_several(solver: Solver[Any], problem: Fairness, parts: int, seed: int
         thread.start()
     for thread in threads:
         thread.join()
+    assert_totals([oracle for _, oracle, _ in ends])
     return ends
+
+
+def assert_totals(oracles: Sequence[Oracle]) -> None:
+    """Each process must know, without asking, what all of them have counted together."""
+    sums = {name: sum(oracle.counters.as_dict()[name] for oracle in oracles) for name in oracles[0].totals.as_dict()}
+    for oracle in oracles:
+        assert oracle.settled
+        assert oracle.totals.as_dict() == sums
 
 
 def run(solver: Solver[Any], oracle: ConstrainedOracle, start: Tensor, steps: int) -> list[Any]:

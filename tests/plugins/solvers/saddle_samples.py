@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from constrained_samples import Threads
+from constrained_samples import Threads, assert_totals
 from scipy.special import expit
 
 from drobench.objective.ambiguity_sets import AmbiguitySet
@@ -90,4 +90,5 @@ def run_in_parts(solver: Solver[Any], form, data, parts: int, steps: int) -> lis
         thread.start()
     for thread in threads:
         thread.join()
+    assert_totals([oracle for _, oracle in ends])
     return ends

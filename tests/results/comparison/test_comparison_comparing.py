@@ -5,7 +5,7 @@ from comparison_samples import ranks
 from result_samples import make_record
 
 from drobench.results.comparison.comparing import PairedRun, comparisons
-from drobench.results.comparison.outcomes import Achievement, Outcome
+from drobench.results.comparison.standings import Achievement, Standing
 from drobench.results.record import Iterate
 
 
@@ -31,9 +31,9 @@ def test_costs_are_compared_by_their_ratio(runs):
     assert board.rows[0].comparison is None
 
 
-def paired(*outcomes, points=None):
-    points = points or [None] * len(outcomes)
-    return [PairedRun(make_record(), point, found) for point, found in zip(points, outcomes, strict=True)]
+def paired(*standings, points=None):
+    points = points or [None] * len(standings)
+    return [PairedRun(make_record(), point, found) for point, found in zip(points, standings, strict=True)]
 
 
 def compared(better, worse):
@@ -42,17 +42,17 @@ def compared(better, worse):
 
 
 def test_a_cost_that_one_never_paid_is_infinitely_larger_and_two_that_never_arrived_say_nothing():
-    arrived, late = Outcome(Achievement.REACHED, 2.0), Outcome(Achievement.REACHED, 6.0)
+    arrived, late = Standing(Achievement.REACHED, 2.0), Standing(Achievement.REACHED, 6.0)
     found = compared(paired(arrived, arrived), paired(late, late))
     assert (found.quantity, found.effect.median, found.wins, found.losses) == ("passes", 3.0, 2, 0)
-    failed = Outcome(Achievement.FAILED)
+    failed = Standing(Achievement.FAILED)
     nothing = compared(paired(failed), paired(failed))
     assert (nothing.effect, nothing.wins, nothing.losses, nothing.p_value) == (None, 0, 0, 1.0)
 
 
 def test_infeasible_runs_are_compared_by_their_violation():
     points = [Iterate(train_max_violation=0.1, feasible=False), Iterate(train_max_violation=0.4, feasible=False)]
-    near, far = (Outcome(Achievement.INFEASIBLE, point.train_max_violation) for point in points)
+    near, far = (Standing(Achievement.INFEASIBLE, point.train_max_violation) for point in points)
     found = compared(paired(near, points=points[:1]), paired(far, points=points[1:]))
     assert (found.quantity, found.is_ratio) == ("train_max_violation", False)
     assert found.effect.median == pytest.approx(0.3)
@@ -60,7 +60,7 @@ def test_infeasible_runs_are_compared_by_their_violation():
 
 def test_the_p_values_of_a_board_are_adjusted_together():
     runs = {
-        name: paired(*(Outcome(Achievement.FEASIBLE, place + seed / 100) for seed in range(8)))
+        name: paired(*(Standing(Achievement.FEASIBLE, place + seed / 100) for seed in range(8)))
         for place, name in enumerate("abc")
     }
     found = comparisons("abc", runs, "gap", "passes")

@@ -8,7 +8,7 @@ from result_samples import make_record
 
 from drobench.results.comparison.grouping import Across
 from drobench.results.comparison.notes import few_pairs_note, pair_note, reconstruction_note
-from drobench.results.record import Status
+from drobench.results.record import Outcome, Status
 
 
 def test_the_least_detectable_difference_is_noted(runs):
@@ -99,3 +99,42 @@ def test_too_few_seeds_are_told_only_where_something_could_be_tested(solvers, pa
 def test_a_long_list_of_seeds_is_cut_in_the_middle():
     runs = {"many": [make_record(seed=seed) for seed in range(10, 40)], "few": [make_record(seed=50)]}
     assert "many: 10, 11, 12, 13, ..., 36, 37, 38, 39" in pair_note(runs, [], Across())
+
+
+def test_solvers_whose_runs_ended_worse_than_they_began_are_named(runs):
+    for seed, last in enumerate([1.5, 12.0, 13.0]):
+        runs.add("wild", seed, [2.0, last])
+        runs.add("steady", seed, [2.0, 1.5])
+    runs.add("wild", 3, [2.0, 5e9], status=Status.DIVERGED)
+    runs.add("steady", 3, [2.0, 1.5])
+    board = runs.board()
+    assert "Ended worse than they began: wild 2 of 4 runs." in board.notes
+    # The one that diverged is counted once, among those that failed.
+    assert {row.solver: (row.failed, row.worse_than_start) for row in board.rows} == {"wild": (1, 2), "steady": (0, 0)}
+
+
+def test_of_another_iterate_it_is_not_said_that_it_is_worse(runs):
+    record = runs.add("wild", 0, [2.0, 12.0])
+    best = dataclasses.replace(record.iterates, best_feasible=record.iterates.last)
+    runs.records[-1] = dataclasses.replace(record, iterates=best)
+    board = runs.board(iterate="best_feasible")
+    assert board.rows[0].worse_than_start == 0
+    assert not any("worse" in note for note in board.notes)
+
+
+def test_a_board_whose_start_is_optimal_says_that_there_is_nothing_to_solve(runs):
+    told = "the certified optimum is the start; gaps and targets relative to it mean nothing."
+    runs.add("still", 0, [1.0, 1.0])
+    runs.add("leaving", 0, [1.0, 3.0])
+    board = runs.board()
+    assert f"Nothing to solve here: {told}" in board.notes
+    # There is a certified optimum, so the target is not missing for want of one.
+    assert not any("needs a certified optimum" in note for note in board.notes)
+    runs.add("still", 1, [2.0, 1.0])
+    runs.add("leaving", 1, [2.0, 1.0])
+    assert f"Nothing to solve in 2 of 4 runs: {told}" in runs.board().notes
+
+
+def test_what_a_record_says_of_its_outcome_is_what_the_notes_say(runs):
+    runs.add("a", 0, [2.0, 1.5], outcome=Outcome.WORSE_THAN_START)
+    assert any("a 1 of 1 runs" in note for note in runs.board().notes)

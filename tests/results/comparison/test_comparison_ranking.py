@@ -3,18 +3,18 @@
 import numpy
 import scipy.stats
 
-from drobench.results.comparison.outcomes import Achievement, Outcome
 from drobench.results.comparison.ranking import FEWEST_PAIRS, places, rank_intervals, shared_ranks
+from drobench.results.comparison.standings import Achievement, Standing
 
 
-def outcomes(amounts):
-    return [[Outcome(Achievement.FEASIBLE, float(amount)) for amount in row] for row in amounts]
+def standings(amounts):
+    return [[Standing(Achievement.FEASIBLE, float(amount)) for amount in row] for row in amounts]
 
 
 def test_places_are_ranks_with_ties():
     amounts = numpy.random.default_rng(1).integers(0, 4, size=(5, 20))
     expected = scipy.stats.rankdata(amounts, axis=0)
-    assert places(outcomes(amounts)).tolist() == expected.tolist()
+    assert places(standings(amounts)).tolist() == expected.tolist()
 
 
 def test_a_rank_is_shared_with_the_first_of_the_group_only():
@@ -31,7 +31,7 @@ def test_nobody_significantly_worse_means_one_rank_for_all():
 def test_rank_intervals_are_certain_where_the_seeds_agree_and_wide_where_they_do_not():
     steady = [1.0] * 10
     tossed = [[2.0, 3.0] * 5, [3.0, 2.0] * 5]
-    assert rank_intervals(places(outcomes([steady, *tossed]))) == [(1, 1), (2, 3), (2, 3)]
+    assert rank_intervals(places(standings([steady, *tossed]))) == [(1, 1), (2, 3), (2, 3)]
 
 
 def test_rank_intervals_hold_the_true_rank_about_as_often_as_promised():
@@ -39,11 +39,11 @@ def test_rank_intervals_hold_the_true_rank_about_as_often_as_promised():
     held = []
     for _ in range(60):
         amounts = generator.normal(size=(3, 15)) + numpy.array([[0.0], [0.8], [1.6]])
-        found = rank_intervals(places(outcomes(amounts)))
+        found = rank_intervals(places(standings(amounts)))
         held += [low <= true <= high for (low, high), true in zip(found, (1, 2, 3), strict=True)]
     assert numpy.mean(held) >= 0.93
 
 
 def test_few_seeds_have_no_rank_interval():
-    assert rank_intervals(places(outcomes(numpy.ones((2, FEWEST_PAIRS - 1))))) is None
-    assert rank_intervals(places(outcomes(numpy.ones((2, FEWEST_PAIRS))))) == [(1, 1), (1, 1)]
+    assert rank_intervals(places(standings(numpy.ones((2, FEWEST_PAIRS - 1))))) is None
+    assert rank_intervals(places(standings(numpy.ones((2, FEWEST_PAIRS))))) == [(1, 1), (1, 1)]

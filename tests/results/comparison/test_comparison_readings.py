@@ -10,7 +10,9 @@ from result_samples import make_curve, make_record
 from drobench.results.comparison.readings import read_curves
 from drobench.results.comparison.targets import COSTS, DEFAULT_TARGETS, Target
 from drobench.results.curves import StoredCurves
-from drobench.results.record import Status
+from drobench.results.outcome import Ending
+from drobench.results.parts import certified_within
+from drobench.results.record import Iterate, Outcome, Status
 from drobench.results.store import ResultStore
 
 
@@ -142,4 +144,42 @@ def test_without_a_usable_start_there_is_no_relative_gap(runs, curve):
     board = runs.board()
     assert board.rows[0].metrics["relative_gap"] is None
     assert board.rows[0].metrics["passes_to_target"] is None
-    assert any("no target" in note for note in board.notes)
+    assert any("no target" in note or "Nothing to solve" in note for note in board.notes)
+
+
+@pytest.mark.parametrize(("above", "known"), [(-1.0, False), (0.0, False), (0.9, False), (1.1, True)])
+def test_a_start_that_cannot_be_told_from_the_optimum_makes_no_target(above, known):
+    start = 2.0 + above * certified_within(2.0)
+    found = reached(make_curve([start, 2.0, 1.9], 2.0), Target.of(gap=1e-4), Target.of(objective=2.0), optimum=2.0)
+    assert (found.start_gap is not None) == known
+    # Else every rounding error would be a target reached, and every gap a huge one.
+    assert (found.costs[0] is not None) == known
+    assert found.costs[1] is not None
+
+
+def test_older_records_are_judged_by_their_curves():
+    def ending(curve, last, optimum=None, **settings):
+        return reached(curve, Target.of(gap=0.1), optimum=optimum, iterate=last, **settings).ending
+
+    curve = make_curve([2.0, 9.0])
+    assert ending(curve, Iterate(objective=9.0)).outcome is Outcome.WORSE_THAN_START
+    assert ending(curve, Iterate(objective=1.0)).outcome is Outcome.OK
+    assert ending(curve, Iterate(objective=9.0), optimum=2.0).outcome is Outcome.START_IS_OPTIMAL
+    assert ending(curve, Iterate(objective=9.0), outcome=Outcome.OK).outcome is Outcome.OK
+    assert ending(curve, None, status=Status.FAILED).outcome is None
+    assert ending(curve.clear(), Iterate(objective=9.0)) == Ending(None, None)
+    assert ending(polars.DataFrame(), Iterate(objective=9.0)) == Ending(None, None)
+    assert ending(make_curve([math.nan, 1.0]), Iterate(objective=9.0)) == Ending(None, None)
+
+
+def test_an_older_record_whose_start_was_infeasible_is_judged_by_both():
+    curve = make_curve([0.5, 1.0], gap=[None, 0.0], train_max_violation=[0.3, 0.0])
+
+    def outcome(objective, violation, optimum):
+        last = Iterate(objective=objective, train_max_violation=violation, feasible=violation <= 0)
+        return reached(curve, Target.of(gap=0.1), optimum=optimum, iterate=last).ending.outcome
+
+    for optimum in (None, 1.0):
+        assert outcome(1.0, 0.0, optimum) is Outcome.OK
+        assert outcome(1.0, 0.3, optimum) is Outcome.WORSE_THAN_START
+        assert outcome(0.4, 0.9, optimum) is Outcome.OK

@@ -121,3 +121,23 @@ def test_other_costs_can_decide(runs):
     assert board.rows[0].median("oracle_calls_to_target") == 20
     assert board.rows[0].median("passes_to_target") == 2
     assert board.comparisons[0].quantity == "oracle_calls"
+
+
+def test_a_run_that_passed_the_target_and_ended_worse_than_it_began_comes_after_those_that_stayed(runs):
+    for seed in range(8):
+        runs.add("stays", seed, [2.0, 1.5, 1.2, 1.0])
+        runs.add("passes_by", seed, [2.0, 1.0, 12.0, 13.0])
+        runs.add("never", seed, [2.0, 1.5])
+    board = runs.board()
+    assert order(board) == ["stays", "passes_by", "never"]
+    assert ranks(board) == {"stays": 1, "passes_by": 2, "never": 3}
+    # That it was there on its way is still told.
+    assert board.rows[1].median("passes_to_target") == 1.0
+
+
+def test_solvers_that_stay_at_an_optimal_start_share_the_first_rank(runs):
+    for seed in range(8):
+        runs.add("still", seed, [1.0, 1.0 + 2e-10])
+        runs.add("trembling", seed, [1.0, 1.0 - 1e-10 * (seed + 1)])
+        runs.add("leaving", seed, [1.0, 1.5])
+    assert ranks(runs.board()) == {"still": 1, "trembling": 1, "leaving": 3}

@@ -65,6 +65,19 @@ def make_runs(
     return records, curves
 
 
+def worsened(samples: Samples, solver: str, objective: float = 12.5) -> Samples:
+    """The same runs, but those of one solver end at another objective, as records of older versions have it."""
+    records, curves = samples
+    return [_ending_at(record, objective) if record.solver.name == solver else record for record in records], curves
+
+
+def _ending_at(record: Record, objective: float) -> Record:
+    assert record.iterates.last is not None
+    gap = None if record.optimum is None else objective - record.optimum.value
+    last = dataclasses.replace(record.iterates.last, objective=objective, gap=gap)
+    return dataclasses.replace(record, iterates=dataclasses.replace(record.iterates, last=last))
+
+
 def _curve(problem: int, solver: int, seed: int, points: int, constrained: bool, certified: bool) -> polars.DataFrame:
     random = numpy.random.default_rng([problem, solver, seed])
     step = numpy.arange(points)

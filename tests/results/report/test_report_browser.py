@@ -192,6 +192,7 @@ def test_runs_are_found_by_their_settings_and_show_them(opened):
     run = page.locator(".run:visible").first
     run.locator("summary").click()
     body = run.locator(".body")
+    body.locator("dt").first.wait_for()  # filled once the browser says that it was opened, which it does later
     assert "step_size" in body.inner_text()
     assert "the objective grew beyond 1e6" in body.inner_text()
     assert "one machine" in body.inner_text()

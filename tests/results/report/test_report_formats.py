@@ -123,3 +123,24 @@ def test_the_rows_of_the_csv_can_be_had_as_values(comparison):
     assert [{name: "" if value is None else str(value) for name, value in row.items()} for row in rows] == parsed
     assert rows[1]["rank"] == 1
     assert rows[2]["passes_to_target"] is None
+
+
+def test_runs_that_ended_worse_than_they_began_are_counted_in_every_format():
+    records = [
+        make_record("wild", seed, iterate=Iterate(objective=last, gap=last - 1, feasible=True), optimum=1.0)
+        for seed, last in enumerate([1.5, 12.0])
+    ]
+    curves = {record.run_id: make_curve([2.0, record.iterates.last.objective], 1.0) for record in records}
+    found = leaderboard(records, curves.__getitem__)
+    assert json.loads(format_json(found))["boards"][0]["rows"][0]["worse_than_start"] == 1
+    (row,) = csv.DictReader(io.StringIO(format_csv(found)))
+    assert row["worse_than_start"] == "1"
+    text = format_markdown(found)
+    assert "| rank | solver | runs | worse |" in text
+    assert "- Ended worse than they began: wild 1 of 2 runs." in text
+    assert "- `worse` counts runs whose last iterate the start dominates" in text
+
+
+def test_where_no_run_ended_worse_nothing_is_said_of_it(comparison):
+    assert "worse" not in format_markdown(comparison).replace("is worse than the first", "")
+    assert {row["worse_than_start"] for row in json.loads(format_json(comparison))["boards"][1]["rows"]} == {0}

@@ -8,7 +8,7 @@ import zlib
 from html.parser import HTMLParser
 
 import pytest
-from report_samples import make_runs
+from report_samples import make_runs, worsened
 from result_samples import make_curve, make_record
 
 from drobench.results.comparison.leaderboard import leaderboard
@@ -178,3 +178,48 @@ def test_size_of_a_small_and_of_a_large_report():
     )
     assert large.count('class="run"') == 1000
     assert len(large.encode()) < 5 * MEGABYTE
+
+
+def section(page, name):
+    return re.search(rf'<section id="{name}".*?</section>', page, flags=re.DOTALL)[0]
+
+
+def test_runs_that_ended_worse_than_they_began_are_listed_with_both_values_and_why_they_ended():
+    page = page_of(worsened(make_runs(2, 2), "solver_1"))
+    listed = section(page, "failures")
+    assert listed.count("the objective went from 0.7 to 12.5; passes 10 of 10") == 2
+    assert listed.count('<span class="status warn">budget spent<small>worse than start</small></span>') == 2
+    assert "None: no run failed" not in listed
+    runs = section(page, "runs")
+    assert runs.count('<span class="status warn">budget spent<small>worse than start</small></span>') == 2
+    assert runs.count('<span class="status good">budget spent</span>') == 2
+    matters = [run["matter"] for run in json.loads(Reader(page).unpacked("data"))["runs"]]
+    assert matters.count("worse than start: the objective went from 0.7 to 12.5") == 2
+    assert matters.count(None) == 2
+
+
+def test_without_failures_the_page_says_what_there_was_none_of():
+    listed = section(page_of(make_runs(2, 2)), "failures")
+    assert "None: no run failed, diverged, was skipped, or ended worse than it began." in listed
+
+
+def test_a_run_that_diverged_is_listed_once_and_as_such():
+    point = Iterate(objective=9e9, feasible=True)
+    record = make_record(status=Status.DIVERGED, iterate=point, optimum=1.0, reason="the objective rose")
+    listed = section(page_of(([record], {record.run_id: make_curve([2.0, 9e9], 1.0)})), "failures")
+    assert listed.count('<span class="status bad">diverged</span>') == 1
+    assert "0 came to their end, but worse" in listed
+
+
+def test_a_board_without_anything_to_solve_has_no_winner_and_no_failures():
+    records = [
+        make_record(name, 0, iterate=Iterate(objective=1.0, gap=0.0, feasible=True), optimum=1.0) for name in "ab"
+    ]
+    curves = {record.run_id: make_curve([1.0, 1.0], 1.0) for record in records}
+    page = page_of((records, curves))
+    assert "There is nothing to solve here, so nobody wins: the certified optimum is the start." in page
+    assert "Nothing to solve here: the certified optimum is the start; gaps and targets" in page
+    assert (
+        section(page, "runs").count('<span class="status warn">budget spent<small>start is optimal</small></span>') == 2
+    )
+    assert "None: no run failed" in section(page, "failures")

@@ -1,6 +1,6 @@
 """The sentences of the page."""
 
-from report_samples import make_runs
+from report_samples import make_runs, worsened
 from result_samples import make_record
 
 from drobench.results.comparison.leaderboard import leaderboard
@@ -38,7 +38,7 @@ def test_failures_are_explained_beside_the_curves():
     assert texts.curve_note(content_of(make_runs(1, 2)).boards[0]) == ""
     failing = content_of(make_runs(1, 2, failing={(0, 1): Status.FAILED}))
     assert texts.curve_note(failing.boards[0]).startswith("1 run failed and counts as infinite")
-    assert texts.failure_summary(failing.records).startswith("1 of 2 runs failed")
+    assert texts.failure_summary(failing).startswith("1 of 2 runs failed")
 
 
 def test_the_most_telling_number_of_a_run_is_its_gap():
@@ -51,3 +51,17 @@ def test_numbers_and_settings_are_written_for_people():
     assert texts.signed(-0.5) == "\N{MINUS SIGN}0.50"
     assert texts.setting("text") == "text"
     assert texts.setting({"a": [1, None]}) == '{"a": [1, null]}'
+
+
+def test_runs_that_ended_worse_than_they_began_are_counted_in_both_summaries():
+    content = content_of(worsened(make_runs(2, 3), "solver_1"))
+    assert texts.summary(content).endswith("6 used up the budget (3 of them worse than they began).")
+    assert texts.failure_summary(content) == (
+        "0 of 6 runs failed and count against their solvers; 0 were skipped and do not; 3 came to their end, but worse "
+        "than they began."
+    )
+    assert "worse" not in texts.summary(content_of(make_runs(2, 3)))
+
+
+def test_the_words_of_outcomes_are_explained():
+    assert {"Worse than start", "Start is optimal"} <= {term for term, _ in texts.TERMS}

@@ -1,7 +1,7 @@
 """Tables and sentences of the page."""
 
 import pytest
-from report_samples import make_runs
+from report_samples import make_runs, worsened
 
 from drobench.results.comparison.leaderboard import leaderboard
 from drobench.results.comparison.question import Question
@@ -39,3 +39,9 @@ def test_the_verdict_names_the_best_and_whether_it_is_more_than_chance():
     assert verdict(few.boards[0], few).endswith(
         "solver_1 shares its rank: no significant difference with 3 paired seeds."
     )
+
+
+def test_the_verdict_tells_when_the_best_has_runs_that_ended_worse_than_they_began():
+    records, curves = worsened(make_runs(1, 3), "solver_0")
+    found = leaderboard(records, curves.__getitem__)
+    assert "3 of 3 runs ended worse than they began" in verdict(found.boards[0], found)

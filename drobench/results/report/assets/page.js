@@ -67,6 +67,7 @@
     const part = (name) => data.parts[run.parts[name]];
     const ended = run.status.replaceAll("_", " ");
     body.append(made("p", `Started ${run.started_at}. ${run.reason ? `${ended}: ${run.reason}` : ended}`, "facts"));
+    if (run.matter) body.append(made("p", run.matter, "facts matter"));
     for (const name of ["solver", "problem", "dataset"]) {
       const { name: called, config, ...rest } = part(name);
       body.append(...group(`${name}: ${called}`, "", { ...config, ...rest }));

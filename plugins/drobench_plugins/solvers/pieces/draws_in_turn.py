@@ -21,5 +21,7 @@ def samples_and_their_constraints(steps: int, size: int, oracle: Oracle, *, whol
     each = oracle.constraints // oracle.samples
     constraints = (samples[:, None] * each + torch.arange(each, device=oracle.device)).flatten()
     everything = oracle.draw()
-    rows = everything._replace(constraints=constraints, constraint_share=share, covered=size / oracle.samples)
-    return rows if whole_samples else rows._replace(samples=samples, sample_share=share)
+    rows = everything._replace(
+        constraints=constraints, constraint_share=share, covered=size / oracle.samples, drawn_constraints=size * each
+    )
+    return rows if whole_samples else rows._replace(samples=samples, sample_share=share, drawn_samples=size)

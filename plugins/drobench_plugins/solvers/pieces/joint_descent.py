@@ -119,7 +119,7 @@ class JointDescent(Solver[JointState]):
             return oracle.draw(self.config.batch, size, replacement=self.config.replacement)
         rows = oracle.draw(self.config.batch, replacement=self.config.replacement)
         turn, share = next_in_turn(steps, size, total, oracle)
-        return rows._replace(constraints=turn, constraint_share=share, covered=size / total)
+        return rows._replace(constraints=turn, constraint_share=share, covered=size / total, drawn_constraints=size)
 
     def _gradient(
         self, state: JointState, oracle: ConstrainedOracle, communicator: Communicator

@@ -63,8 +63,9 @@ def objective_gradient(
 
 def all_constraints(oracle: ConstrainedOracle) -> Rows:
     """Return this process's part of all constraints."""
-    first, last = oracle.shard.bounds(oracle.constraints)
-    return Rows(None, slice(first, last), 1.0, (last - first) / oracle.constraints, 1.0)
+    count = oracle.constraints
+    first, last = oracle.shard.bounds(count)
+    return Rows(None, slice(first, last), 1.0, (last - first) / count, 1.0, drawn_constraints=count)
 
 
 def one_constraint(number: int, oracle: ConstrainedOracle) -> Rows:

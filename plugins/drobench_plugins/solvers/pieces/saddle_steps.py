@@ -7,8 +7,9 @@ from drobench.solver import Communicator, MinMaxOracle, Oracle, Rows
 
 def chosen_samples(oracle: Oracle, numbers: Tensor) -> Rows:
     """Return this process's part of the samples that all processes have chosen alike."""
-    first, last = oracle.shard.bounds(numbers.numel())
-    return Rows(numbers[first:last], None, (last - first) / numbers.numel(), 1.0, numbers.numel() / oracle.samples)
+    size = numbers.numel()
+    first, last = oracle.shard.bounds(size)
+    return Rows(numbers[first:last], None, (last - first) / size, 1.0, size / oracle.samples, drawn_samples=size)
 
 
 def pooled_operator(oracle: MinMaxOracle, communicator: Communicator, joint: Tensor, rows: Rows) -> Tensor:
