@@ -7,7 +7,7 @@ content: a sweep solves each instance once.
 """
 
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +50,7 @@ def find_optimum(problem: Problem, instance: dict[str, Any], catalogue: Catalogu
     for found in solvers:
         reference = _solve(problem.form, convex, problem.start(torch.Generator().manual_seed(0)), found)
         if reference.optimum is not None:
-            content = asdict(reference.optimum)
+            content = {name: getattr(reference.optimum, name) for name in ("value", "method", "certificate")}
             write_atomically(file, json.dumps({**content, "checksum": content_id(content)}))
             return reference
         reasons.append(f"{found.entry.name}: {reference.reason}")
