@@ -24,7 +24,7 @@ def require_positive(settings: Any, *names: str) -> None:
     """Raise unless each named setting is `None` or a finite number above zero."""
     for name in names:
         value = getattr(settings, name)
-        if value is not None and not (math.isfinite(value) and value > 0):
+        if value is not None and not (_is_finite(value) and value > 0):
             raise _refused(settings, name, value, "a finite number above 0")
 
 
@@ -32,7 +32,7 @@ def require_non_negative(settings: Any, *names: str) -> None:
     """Raise unless each named setting is `None` or a finite number of at least zero."""
     for name in names:
         value = getattr(settings, name)
-        if value is not None and not (math.isfinite(value) and value >= 0):
+        if value is not None and not (_is_finite(value) and value >= 0):
             raise _refused(settings, name, value, "a finite number of at least 0")
 
 
@@ -41,6 +41,13 @@ def require_one_of(settings: Any, name: str, choices: Collection[str]) -> None:
     value = getattr(settings, name)
     if value not in choices:
         raise _refused(settings, name, value, "one of " + ", ".join(choices))
+
+
+def _is_finite(value: float) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False  # a whole number beyond all floats
 
 
 def _refused(settings: Any, name: str, value: Any, expected: str) -> SettingError:

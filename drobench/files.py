@@ -10,9 +10,11 @@ import platform
 import shutil
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
+
+_BUILDING = ".building-"
 
 
 def temporary_name() -> str:
@@ -23,6 +25,23 @@ def temporary_name() -> str:
 def host_name() -> str:
     """Return the name of this machine as it stands in temporary names."""
     return platform.node().replace(os.sep, "_") or "host"
+
+
+def maker_is_dead(name: str) -> bool:
+    """Whether a temporary name belongs to a process of this machine that is not there any more."""
+    host, _, process = name.rpartition("-")[0].rpartition("-")
+    return host == host_name() and process.isdecimal() and not is_alive(int(process))
+
+
+def is_alive(process: int) -> bool:
+    """Whether there is a process of this number here."""
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:
+        return True  # it exists, but belongs to somebody else
+    return True
 
 
 def sync(path: Path) -> None:
@@ -88,4 +107,11 @@ def whole_folder(target: Path, *, replace: bool = False) -> Iterator[Path]:
 
 
 def _beside(target: Path) -> Path:
-    return target.with_name(f".building-{temporary_name()}")
+    """Return where to build it; what killed writers have left there goes."""
+    for left in target.parent.glob(f"{_BUILDING}*"):
+        if maker_is_dead(left.name.removeprefix(_BUILDING)):
+            # Another process may be cleaning too; what it removes first is not an error.
+            shutil.rmtree(left, ignore_errors=True)
+            with suppress(OSError):
+                left.unlink()
+    return target.with_name(_BUILDING + temporary_name())

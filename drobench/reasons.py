@@ -6,11 +6,11 @@ may itself fail.
 
 import sys
 import traceback
-import unicodedata
+
+from drobench.harmless import harmless
 
 LONGEST = 4000
 """Characters of a reason that are kept."""
-_KEPT_CONTROLS = "\n\t"
 
 
 def reason_of(error: BaseException) -> str:
@@ -24,7 +24,7 @@ def reason_of(error: BaseException) -> str:
 
 def tidy(text: str) -> str:
     """Return a text without what cannot be stored or printed, and not longer than a person would read."""
-    shown = "".join(character if _is_harmless(character) else _escaped(character) for character in text[:LONGEST])
+    shown = harmless(text[:LONGEST])
     if len(text) <= LONGEST and len(shown) <= LONGEST:
         return shown
     end = f" ... (cut, {len(text)} characters)"
@@ -38,12 +38,3 @@ def print_traceback(error: BaseException) -> None:
     except Exception:  # see `reason_of`
         lines = [*traceback.format_tb(error.__traceback__), f"{reason_of(error)}\n"]
     sys.stderr.write("".join(tidy(line) for line in lines))
-
-
-def _is_harmless(character: str) -> bool:
-    # Categories that begin with C: controls, marks of direction, halves of characters, and what has no meaning.
-    return character in _KEPT_CONTROLS or not unicodedata.category(character).startswith("C")
-
-
-def _escaped(character: str) -> str:
-    return character.encode("unicode_escape").decode("ascii")

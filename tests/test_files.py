@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from drobench.files import file_sha256, temporary_name, whole_file, whole_folder, write_atomically
+from drobench.files import file_sha256, host_name, temporary_name, whole_file, whole_folder, write_atomically
 
 
 class StoppedError(Exception):
@@ -130,3 +130,30 @@ def test_a_temporary_name_tells_its_process_and_is_used_once():
 def test_the_checksum_is_the_known_one(tmp_path):
     (tmp_path / "file").write_bytes(b"abc")
     assert file_sha256(tmp_path / "file") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+
+
+def left_by(process, folder, host=None):
+    """What a writer with this number has left: a file, and a folder with something in it."""
+    left = folder / f".building-{host or host_name()}-{process}-{'0' * 32}"
+    left.write_text("half of it")
+    other = folder / f".building-{host or host_name()}-{process}-{'1' * 32}"
+    other.mkdir()
+    (other / "inside").write_text("half of it")
+    return [left, other]
+
+
+def write_folder(target, text):
+    with whole_folder(target) as built:
+        (built / "inside").write_text(text)
+
+
+@pytest.mark.parametrize("write", [write_atomically, write_folder])
+def test_what_a_dead_writer_left_is_removed_by_the_next_one(tmp_path, write):
+    # Of a number that no system gives to a process.
+    dead, alive = left_by(2**22 + 1, tmp_path), left_by(os.getpid(), tmp_path)
+    elsewhere = left_by(2**22 + 1, tmp_path, host="another-machine")
+    mine = tmp_path / ".building-of-mine"
+    mine.write_text("mine")
+    write(tmp_path / "target", "text")
+    assert not any(path.exists() for path in dead)
+    assert all(path.exists() for path in (*alive, *elsewhere, mine, tmp_path / "target"))

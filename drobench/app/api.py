@@ -1,5 +1,6 @@
 """The Python interface: `run`, `leaderboard`, `load_solution`."""
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,14 +9,15 @@ from typing import Any
 import numpy as np
 
 from drobench.app.config import as_override, compose, from_yaml, hydra_ready, register, resolve
-from drobench.app.results_folder import default_results
+from drobench.app.results_folder import at_home, default_results
 from drobench.errors import DrobenchError
+from drobench.harmless import harmless
 from drobench.moved import warn_of_old_name
 from drobench.registry import load_catalogue
 from drobench.results.comparison.board import Leaderboard
 from drobench.results.comparison.filters import Filter
 from drobench.results.record import Record
-from drobench.results.store import ResultStore
+from drobench.results.store import ResultStore, Trouble
 
 
 def run(
@@ -56,15 +58,18 @@ def leaderboard(results: str | Path | None = None, *, only: Filter | None = None
         only: Which runs take part, e.g. `Filter(problem=["kl_*"])`; null: all.
         settings: What is asked of them, by keyword, such as `target_gap=1e-3`, `iterate="average"` or
             `across=["dataset.seed"]`; `drobench.results.comparison.question.Question` explains all of them.
+
+    Runs that cannot be read are left out with a warning.
     """
-    from drobench.results.comparison.leaderboard import leaderboard as compare
+    from drobench.app.stored_comparison import compare_stored
     from drobench.results.comparison.question import Question
-    from drobench.results.curves import StoredCurves
+
+    def tell(trouble: Trouble) -> None:
+        warnings.warn(harmless(trouble.message), stacklevel=2)
 
     asked = Question.of(**settings)
-    store = ResultStore(Path(results) if results is not None else default_results())
-    records = store.records().records
-    return compare(only.apply(records) if only is not None else records, StoredCurves(store), asked)
+    store = ResultStore(at_home(Path(results)) if results is not None else default_results())
+    return compare_stored(store, tell, asked, list if only is None else only.apply).leaderboard
 
 
 @dataclass(frozen=True)
@@ -111,7 +116,7 @@ def load_solution(run_id: str, *, iterate: str = "last", results: str | Path | N
         iterate: `last`, `average` or `best_feasible`.
         results: The folder of results; null: the usual one.
     """
-    store = ResultStore(Path(results) if results is not None else default_results())
+    store = ResultStore(at_home(Path(results)) if results is not None else default_results())
     record = store.read(run_id)
     arrays = store.solution(run_id)
     if iterate not in arrays:

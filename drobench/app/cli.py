@@ -4,6 +4,7 @@ What a command does is in the file of its family in `drobench.app.commands`.
 """
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -13,6 +14,7 @@ from typing import TypeVar
 from drobench.app.commands import bundles, comparison, data, doctor, plugins, run, runs, sweep
 from drobench.app.commands.parsing import Handler, add_parser
 from drobench.errors import DrobenchError
+from drobench.harmless import harmless
 
 FAMILIES = (run, sweep, comparison, runs, bundles, plugins, data, doctor)
 _DESCRIPTION = "Benchmarks for distributionally robust and heavily constrained learning."
@@ -81,8 +83,15 @@ def _parse_and_run(words: list[str]) -> int:
     return int(options.command(options) or 0)
 
 
+def _print_anything() -> None:
+    """Print what the encoding of the output has no word for as an escape, instead of ending there."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
 def _guarded(command: Callable[[Argument], int], argument: Argument) -> int:
     """Turn errors that are the user's to fix into one message and a code."""
+    _print_anything()
     try:
         try:
             return int(command(argument) or 0)
@@ -90,7 +99,7 @@ def _guarded(command: Callable[[Argument], int], argument: Argument) -> int:
             # Here, where a closed pipe is answered below, and not while the interpreter shuts down.
             sys.stdout.flush()
     except DrobenchError as error:
-        print(f"drobench: {error}", file=sys.stderr)
+        print(f"drobench: {harmless(str(error))}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         print("drobench: interrupted; what was finished is kept. The same command goes on from here.", file=sys.stderr)
@@ -99,3 +108,7 @@ def _guarded(command: Callable[[Argument], int], argument: Argument) -> int:
         # The reader has seen enough; keep the interpreter from complaining while it closes the pipe.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        # A full disk, a name that is too long, a folder that may not be written to: nothing to be mended in here.
+        print(f"drobench: the system refuses: {harmless(str(error))}", file=sys.stderr)
+        return DrobenchError.exit_code

@@ -10,9 +10,7 @@ from collections.abc import Sequence
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
-from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 
 from drobench.app.config import PLUGIN_GROUPS, compose, data_dir
 from drobench.registry import Catalogue
@@ -40,7 +38,7 @@ class Composer:
             config = copy.deepcopy(self._composed[choices])
             for override in overrides:
                 OmegaConf.update(config, override.key_or_group, override.value(), merge=True)
-        except (HydraException, OmegaConfBaseException):
+        except Exception:  # not only Hydra's own errors come out of it
             # Refused: once more the long way, whose complaint is the one that people know.
             return compose(words, self.catalogue)
         return config

@@ -15,14 +15,22 @@ from pathlib import Path
 from typing import Any, cast
 
 import hydra
-import yaml
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
-from hydra.errors import HydraException, MissingConfigException
+from hydra.errors import MissingConfigException
 from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from drobench.errors import DrobenchError, require_non_negative, require_one_of, require_positive
+from drobench.app.config_checks import (
+    refuse_added_keys,
+    refuse_interpolations,
+    refuse_other_kinds,
+    refuse_other_names,
+)
+from drobench.app.overrides import ConfigError, as_override, check_overrides, shown, with_home
+from drobench.app.plain_yaml import read_plain_yaml
+from drobench.app.results_folder import at_home
+from drobench.errors import DrobenchError, SettingError, require_non_negative, require_one_of, require_positive
 from drobench.objective.predictor import ModelConfig
 from drobench.reasons import reason_of
 from drobench.reformulation.reformulation import ReformulationConfig
@@ -33,14 +41,32 @@ from drobench.training.budget import BudgetConfig
 from drobench.training.evaluation import EvaluationConfig
 from drobench.training.settings import LoggerConfig, TrainerConfig
 
+__all__ = [
+    "CONFIG_NAME",
+    "HYDRA_VERSION_BASE",
+    "PLUGIN_GROUPS",
+    "ConfigError",
+    "RunConfig",
+    "as_override",
+    "compose",
+    "data_dir",
+    "explain",
+    "from_yaml",
+    "group_names",
+    "hydra_ready",
+    "plain",
+    "register",
+    "resolve",
+    "schema",
+    "stored_mapping",
+    "to_yaml",
+]
+
 PLUGIN_GROUPS = ("dataset", "problem", "solver")
 CONFIG_NAME = "run"
 HYDRA_VERSION_BASE = "1.3"
+LARGEST_SEED = 2**63 - 1
 _PACKAGE = Path(__file__).resolve().parent.parent
-
-
-class ConfigError(DrobenchError):
-    """The configuration cannot be composed."""
 
 
 @dataclass
@@ -65,9 +91,13 @@ class RunConfig:
     results: str = "results"
 
     def __post_init__(self) -> None:
+        if self.seed > LARGEST_SEED:
+            raise SettingError(f"RunConfig.seed must be at most {LARGEST_SEED}; found {shown(self.seed)}.")
         require_non_negative(self, "seed")
         require_positive(self, "timeout")
         require_one_of(self, "trust", ("same", "patch", "any"))
+        # Neither Hydra nor a variable of the environment does what a shell does with ~.
+        self.results = str(at_home(Path(self.results)))
 
 
 def data_dir(name: str) -> Path:
@@ -129,26 +159,39 @@ def hydra_ready() -> Iterator[None]:
         GlobalHydra.instance().hydra = outer
 
 
+def group_names(catalogue: Catalogue) -> dict[str, Sequence[str]]:
+    """Return the names that each group offers: those of plugins, and those of files."""
+    folders = (folder for folder in data_dir("conf").iterdir() if folder.is_dir())
+    files = {folder.name: tuple(file.stem for file in folder.glob("*.yaml")) for folder in folders}
+    return {**files, **{group: tuple(entries) for group, entries in _groups(catalogue).items()}}
+
+
 def compose(overrides: Sequence[str], catalogue: Catalogue) -> DictConfig:
     """Return the configuration that `drobench run OVERRIDES` would use; call within `hydra_ready`."""
+    words = with_home(overrides)
+    check_overrides(words, group_names(catalogue))
     try:
-        return hydra.compose(CONFIG_NAME, list(overrides))
-    except (HydraException, OmegaConfBaseException) as error:
+        return hydra.compose(CONFIG_NAME, words)
+    except Exception as error:  # nothing of ours or of a plugin runs here, and Hydra raises whatever broke inside it
         raise ConfigError(explain(error, catalogue)) from error
 
 
 def resolve(config: DictConfig) -> RunConfig:
     """Return plain dataclasses; this is where impossible values are refused."""
-    _refuse_added_keys(config, "")
     try:
+        refuse_added_keys(config)
+        refuse_other_names(config, PLUGIN_GROUPS)
         with exits_raise():
-            return cast(RunConfig, OmegaConf.to_object(config))
+            found = cast(RunConfig, OmegaConf.to_object(config))
     except OmegaConfBaseException as error:
         raise ConfigError(_first_lines(error)) from error
     except DrobenchError:
         raise
     except (Exception, SystemExit) as error:  # the `__post_init__` of a plugin's config may raise anything
         raise ConfigError(_blamed(config, error)) from error
+    refuse_other_kinds(found)
+    refuse_interpolations(plain(found), "The configuration")
+    return found
 
 
 def _blamed(config: DictConfig, error: BaseException) -> str:
@@ -167,32 +210,6 @@ def _blamed(config: DictConfig, error: BaseException) -> str:
     return f"The configuration cannot be made: {text}"
 
 
-def _refuse_added_keys(node: DictConfig, path: str) -> None:
-    """Refuse what `+key=value` adds: it would change nothing, and its author would believe that it did."""
-    kind = OmegaConf.get_type(node)
-    known = {item.name for item in dataclasses.fields(kind)} if dataclasses.is_dataclass(kind) else None
-    for name in node:
-        place = path + str(name)
-        if known is not None and name not in known:
-            raise ConfigError(f"There is no setting `{place}`.{did_you_mean(str(name), known)} It cannot be added.")
-        if not OmegaConf.is_missing(node, name) and OmegaConf.is_dict(node._get_node(name)):
-            _refuse_added_keys(node[name], f"{place}.")
-
-
-def as_override(value: Any) -> str:
-    """Return a value as it is written on Hydra's command line, texts in quotes."""
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, list | tuple):
-        return "[" + ",".join(as_override(item) for item in value) + "]"
-    if isinstance(value, int | float) or re.fullmatch(r"[\w.\-]+", str(value), flags=re.ASCII):
-        return str(value)
-    escaped = str(value).replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
-
-
 def plain(config: RunConfig) -> dict[str, Any]:
     """Return the configuration as nested plain values, in the order of the data flow."""
     return dataclasses.asdict(config)
@@ -203,22 +220,35 @@ def to_yaml(config: RunConfig) -> str:
     return OmegaConf.to_yaml(OmegaConf.create(plain(config)))
 
 
+def stored_mapping(text: str) -> dict[str, Any]:
+    """Return the plain values of a stored configuration, which may be a stranger's: nothing is filled in.
+
+    Raises:
+        DrobenchError: It is no YAML, no mapping, stands for too many values, or has something that would be filled in.
+    """
+    what = "The stored configuration"
+    loaded = read_plain_yaml(text, what)
+    if not isinstance(loaded, dict):
+        raise ConfigError(f"{what} must be a mapping of settings; found {shown(loaded)}.")
+    refuse_interpolations(loaded, what)
+    return loaded
+
+
 def from_yaml(text: str, catalogue: Catalogue) -> RunConfig:
     """Return the typed configuration that `to_yaml` wrote, checked against the plugins installed now."""
-    try:
-        loaded = OmegaConf.create(text)
-    except (yaml.YAMLError, OmegaConfBaseException) as error:
-        raise ConfigError(f"The stored configuration is no readable YAML: {error}") from error
+    loaded = stored_mapping(text)
     base = OmegaConf.structured(RunConfig)
     for group, entries in _groups(catalogue).items():
-        name = str(OmegaConf.select(loaded, f"{group}.name"))
+        settings = loaded.get(group)
+        name = str(settings.get("name") if isinstance(settings, dict) else settings)
         if name not in entries:
             getattr(catalogue, group)(name)
         base[group] = _structured(entries[name])
     try:
-        return resolve(cast(DictConfig, OmegaConf.merge(base, loaded)))
-    except OmegaConfBaseException as error:
-        raise ConfigError(_first_lines(error)) from error
+        merged = cast(DictConfig, OmegaConf.merge(base, loaded))
+    except Exception as error:  # omegaconf converts values of any kind, and fails there in ways of its own
+        raise ConfigError(f"The stored configuration cannot be used: {_first_lines(error)}") from error
+    return resolve(merged)
 
 
 def explain(error: Exception, catalogue: Catalogue) -> str:
@@ -262,4 +292,4 @@ def _first_lines(error: BaseException) -> str:
     texts = [str(error)] + ([str(error.__cause__)] if error.__cause__ else [])
     lines = [line.strip() for text in texts for line in text.splitlines()]
     kept = [line for line in lines if line and not line.startswith(("object_type", "reference_type"))]
-    return " ".join(dict.fromkeys(kept))
+    return " ".join(dict.fromkeys(kept)) or f"Hydra cannot make sense of it ({type(error).__name__})."

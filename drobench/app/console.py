@@ -9,30 +9,50 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from drobench.harmless import harmless
 from drobench.results.record import FAILURES, Outcome, Status
 
 
-def open_console() -> Console:
-    """Return the console that commands print to."""
-    console = Console(highlight=False)
+class HarmlessConsole(Console):
+    """A console that shows what a text contains instead of obeying it; its own colours are markup, and stay."""
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print texts made harmless, and everything else as it is."""
+        super().print(*(harmless(item) if isinstance(item, str) else item for item in objects), **options)
+
+
+def open_console(width: int = 200) -> Console:
+    """Return the console that commands print to.
+
+    Args:
+        width: Where there is no terminal that has one.
+    """
+    console = HarmlessConsole(highlight=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         # A file or a pipe has no width: cutting columns there would only lose content.
-        console = Console(highlight=False, width=200)
+        console = HarmlessConsole(highlight=False, width=width)
     return console
 
 
 def table(title: str | None, header: Sequence[str], rows: Iterable[Sequence[str]], right: Iterable[int] = ()) -> Table:
     """Return a table; all text is taken literally, since names come from strangers' plugins."""
-    shown = None if title is None else escape(title)
+    shown = None if title is None else _literally(title)
     result = Table(title=shown, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
     numeric = set(right)
     for position, name in enumerate(header):
         result.add_column(
-            escape(name), justify="right" if position in numeric else "left", overflow="fold", no_wrap=name == "solver"
+            _literally(name),
+            justify="right" if position in numeric else "left",
+            overflow="fold",
+            no_wrap=name == "solver",
         )
     for row in rows:
-        result.add_row(*(escape(cell) for cell in row))
+        result.add_row(*(_literally(cell) for cell in row))
     return result
+
+
+def _literally(text: str) -> str:
+    return escape(harmless(text))
 
 
 def status_style(status: Status, outcome: Outcome | None = None) -> str:

@@ -10,6 +10,8 @@ from drobench.app.config import plain
 from drobench.app.environment import environment, peak_memory
 from drobench.app.prepare import Prepared
 from drobench.data.dataset import Dataset
+from drobench.errors import DrobenchError
+from drobench.results.contents import is_of_numbers
 from drobench.results.outcome import outcome_of, scored_start
 from drobench.results.record import (
     Communication,
@@ -107,8 +109,16 @@ def finished_record(prepared: Prepared, assembly: Assembly, module: SolverModule
 
 
 def curve_frame(module: SolverModule) -> polars.DataFrame:
-    """Return one row per evaluation."""
-    return polars.DataFrame(module.curve, infer_schema_length=None)
+    """Return one row per evaluation.
+
+    Raises:
+        DrobenchError: A problem has scored a point with something that is no number.
+    """
+    curve = polars.DataFrame(module.curve, infer_schema_length=None)
+    for name, kind in curve.schema.items():
+        if not is_of_numbers(kind):
+            raise DrobenchError(f"The metric {name!r} must be a number at every evaluation; found {kind}.")
+    return curve
 
 
 def solution_arrays(module: SolverModule, dataset: Dataset) -> dict[str, Array]:

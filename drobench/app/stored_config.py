@@ -7,11 +7,11 @@ solution takes less: the problem, the data and the model. The method that found 
 from dataclasses import dataclass
 from typing import Any
 
-import yaml
 from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 
-from drobench.app.config import ConfigError, schema
+from drobench.app.config import ConfigError, schema, stored_mapping
+from drobench.app.overrides import first_line, shown
+from drobench.errors import DrobenchError
 from drobench.objective.predictor import ModelConfig
 from drobench.registry import Catalogue
 
@@ -32,17 +32,13 @@ def stored_values(text: str) -> dict[str, Any]:
     """Return the plain values of a stored configuration.
 
     Raises:
-        ConfigError: It is no YAML, or lacks a part that every configuration has.
+        DrobenchError: It cannot be read, or lacks a part that every configuration has.
     """
-    try:
-        values = yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError) as error:
-        raise ConfigError(f"The stored configuration is no readable YAML: {error}") from error
-    if not isinstance(values, dict):
-        raise ConfigError(f"The stored configuration must be a mapping; found a {type(values).__name__}.")
+    values = stored_mapping(text)
     for name in _MAPPINGS:
         if not isinstance(values.get(name), dict):
-            raise ConfigError(f"`{name}` of the stored configuration must be a mapping; found {values.get(name)!r}.")
+            found = shown(values.get(name))
+            raise ConfigError(f"`{name}` of the stored configuration must be a mapping; found {found}.")
     return values
 
 
@@ -65,6 +61,8 @@ def scored_part(values: dict[str, Any], catalogue: Catalogue) -> ScoredPart:
 def _typed(group: str, kind: type, values: dict[str, Any]) -> Any:
     try:
         return OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(kind), values[group]))
-    except OmegaConfBaseException as error:
-        first = str(error).splitlines()[0]
+    except DrobenchError:
+        raise
+    except Exception as error:  # omegaconf converts values of any kind, and fails there in ways of its own
+        first = first_line(error)
         raise ConfigError(f"`{group}` of the stored configuration is not one of this version: {first}") from error

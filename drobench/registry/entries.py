@@ -6,7 +6,6 @@ building it, so that `drobench plugins` and the composition of a config stay qui
 
 import dataclasses
 import math
-import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,10 +13,10 @@ from typing import Any, ClassVar
 
 from drobench.data.cache import RemoteFile, State
 from drobench.errors import DrobenchError
+from drobench.harmless import PLUGIN_NAME
 from drobench.objective.capabilities import Capability
 
 LINEAR_RATE = "linear"
-_NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
 class EntryError(DrobenchError):
@@ -55,7 +54,7 @@ class Entry:
 
     def __post_init__(self) -> None:
         self._require(
-            isinstance(self.name, str) and _NAME.fullmatch(self.name) is not None,
+            isinstance(self.name, str) and PLUGIN_NAME.fullmatch(self.name) is not None,
             "name",
             "a name of lower-case letters, digits and underscores that begins with a letter",
         )

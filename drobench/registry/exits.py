@@ -5,10 +5,11 @@ replaced by one that does.
 """
 
 import os
+import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from drobench.reasons import tidy
 
@@ -27,27 +28,37 @@ class EndedAtOnce(SystemExit):
 @contextmanager
 def exits_raise() -> Iterator[None]:
     """Let `os._exit` raise `EndedAtOnce` in this process, as `sys.exit` raises `SystemExit`, while the block runs."""
-    guarded, before = os.getpid(), os._exit
-
-    def refuse(status: int) -> NoReturn:
-        if os.getpid() != guarded:
-            _END_AT_ONCE(status)
-        raise EndedAtOnce(status)
-
-    os._exit = refuse
+    before = os._exit
+    os._exit = _refusing(os.getpid())
     try:
         yield
     finally:
         os._exit = before
 
 
+def _refusing(guarded: int) -> Any:
+    """Return what takes the place of `os._exit` in the process with this number."""
+
+    def refuse(status: int) -> NoReturn:
+        if os.getpid() != guarded:
+            _END_AT_ONCE(status)
+        raise EndedAtOnce(status)
+
+    return refuse
+
+
 def attempt_to_end(error: SystemExit) -> str:
     """Say who tried to end the program, and how."""
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-    if isinstance(error, EndedAtOnce):
-        frames = frames[:-1]  # the last is `refuse`
+    # The last may be `refuse`, or the function of a library that has put its own in the place of `sys.exit`.
+    functions = {_REFUSAL, getattr(getattr(sys.exit, "__func__", sys.exit), "__code__", None)}
+    while frames and frames[-1].f_code in functions:
+        frames.pop()
     who = f"`{frames[-1].f_globals.get('__name__', '?')}`" if frames else "it"
     return f"{who} tried to end the program ({way_to_end(error)})"
+
+
+_REFUSAL = _refusing(0).__code__
 
 
 def way_to_end(error: SystemExit) -> str:

@@ -15,6 +15,7 @@ or a pickle. A checksum shows damage, not fraud: `verify` computes the results a
 import hashlib
 import json
 import re
+import reprlib
 import zipfile
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -31,6 +32,11 @@ FORMAT = 1
 MANIFEST = "manifest.json"
 FILES = (contents.RECORD, contents.CURVE, contents.SOLUTION, contents.CONFIG)
 
+# Of the manifest: what it says of itself and of environments, and what it says of each file.
+_MANIFEST_BYTES, _MANIFEST_BYTES_A_FILE = 1 << 20, 1 << 11
+# A list of empty lists takes thirty times its length in memory; no manifest has so many parts.
+_MANIFEST_PARTS, _MANIFEST_PARTS_A_FILE = 20_000, 100
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 _NAME = re.compile(rf"runs/[0-9a-f]{{64}}/({'|'.join(map(re.escape, FILES))})")
 # Of the first day zip archives know: real times would make the same results another file.
 _MOMENT = (1980, 1, 1, 0, 0, 0)
@@ -77,6 +83,8 @@ def pack(root: Path, records: Sequence[Record], output: Path) -> int:
     """
     if not records:
         raise DrobenchError(f"There is no run in {root} to pack. `drobench run` or `drobench sweep` makes some.")
+    if output.is_dir():
+        raise DrobenchError(f"A bundle is a file; {output} is a folder. Name a file in it: {output / 'bundle.zip'}.")
     checksums: dict[str, dict[str, Any]] = {}
     with whole_file(output) as stream, zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
         for record in sorted(records, key=lambda record: record.run_id):
@@ -143,10 +151,13 @@ def unpack(bundle: Path, root: Path, limits: Limits = Limits()) -> dict[str, Any
         BadBundle: If anything about the file is not as it must be; `root` is then not to be used.
     """
     try:
+        if not bundle.exists():
+            raise BadBundle(f"There is no file {bundle}.")
+        if not bundle.is_file():
+            # A device or a pipe may never end.
+            raise BadBundle(f"{bundle} must be a file made by `drobench pack`; found a folder, a pipe or a device.")
         with zipfile.ZipFile(bundle) as archive:
             return _unpack(archive, bundle, root, limits)
-    except FileNotFoundError:
-        raise BadBundle(f"There is no file {bundle}.") from None
     except UnsafeArchive as error:
         raise BadBundle(str(error)) from error
     except (*ARCHIVE_ERRORS, OSError) as error:
@@ -159,19 +170,20 @@ def _unpack(archive: zipfile.ZipFile, bundle: Path, root: Path, limits: Limits) 
     for entry in entries.values():
         check_member(archive, entry)
     left = limits.total_bytes
-    manifest = _parsed(bundle, read_member(archive, entries[MANIFEST], min(limits.file_bytes, left)))
+    most = min(limits.file_bytes, left, _MANIFEST_BYTES + _MANIFEST_BYTES_A_FILE * len(entries))
+    manifest = _parsed(bundle, read_member(archive, entries[MANIFEST], most), len(entries))
     expected = manifest["files"]
     _check_complete(bundle, set(entries) - {MANIFEST}, set(expected))
     for name in sorted(expected):
-        content = read_member(archive, entries[name], min(limits.file_bytes, left))
+        _, run_id, file = name.split("/")
+        content = read_member(archive, entries[name], min(limits.file_bytes, left, contents.LARGEST[file]))
         left -= len(content)
         found = hashlib.sha256(content).hexdigest()
-        if found != expected[name].get("sha256"):
+        if found != expected[name]["sha256"]:
             raise BadBundle(
-                f"{bundle}: {name} must have the sha256 {str(expected[name].get('sha256'))[:64]}; found {found}. It "
-                "was changed after it was packed."
+                f"{bundle}: {name} must have the sha256 {expected[name]['sha256']}; found {found}. It was changed "
+                "after it was packed."
             )
-        _, run_id, file = name.split("/")
         (root / run_id).mkdir(parents=True, exist_ok=True)
         (root / run_id / file).write_bytes(content)
     return manifest
@@ -198,22 +210,47 @@ def _check_complete(bundle: Path, found: set[str], expected: set[str]) -> None:
         )
 
 
-def _parsed(bundle: Path, content: bytes) -> dict[str, Any]:
+def _parsed(bundle: Path, content: bytes, files: int) -> dict[str, Any]:
+    if sum(content.count(sign) for sign in b"[{,") > _MANIFEST_PARTS + _MANIFEST_PARTS_A_FILE * files:
+        raise BadBundle(f"{bundle}: {MANIFEST} has far more parts than {files} files need. Do not use this archive.")
     try:
         manifest = json.loads(content)
     except (ValueError, RecursionError) as error:
         raise BadBundle(f"{bundle}: {MANIFEST} must be JSON; found {error}.") from None
-    if not isinstance(manifest, dict) or not isinstance(manifest.get("format"), int):
+    if not isinstance(manifest, dict) or type(manifest.get("format")) is not int:
         raise BadBundle(f"{bundle}: {MANIFEST} must be an object with a `format`.")
     if manifest["format"] != FORMAT:
         raise BadBundle(
-            f"{bundle} has format {manifest['format']}; this version of drobench reads format {FORMAT}. Upgrade "
-            "drobench to read it."
+            f"{bundle} has format {reprlib.repr(manifest['format'])}; this version of drobench reads format {FORMAT}. "
+            "Upgrade drobench to read it."
         )
-    files = manifest.get("files")
-    if not isinstance(files, dict) or not all(isinstance(entry, dict) for entry in files.values()):
-        raise BadBundle(f"{bundle}: {MANIFEST} must list its `files` with their checksums.")
+    _check_files(bundle, manifest.get("files"))
+    _check_plugins(bundle, manifest.get("plugins"))
     return manifest
+
+
+def _check_files(bundle: Path, files: Any) -> None:
+    sound = isinstance(files, dict) and all(
+        isinstance(entry, dict) and isinstance(entry.get("sha256"), str) and _SHA256.fullmatch(entry["sha256"])
+        for entry in files.values()
+    )
+    if not sound:
+        raise BadBundle(f"{bundle}: {MANIFEST} must list its `files` with their checksums, 64 hexadecimal digits each.")
+
+
+def _check_plugins(bundle: Path, plugins: Any) -> None:
+    """What is said of plugins is there to be read by people and programs."""
+    sound = isinstance(plugins, list) and all(
+        isinstance(plugin, dict)
+        and isinstance(plugin.get("distribution"), str)
+        and isinstance(plugin.get("version"), str | None)
+        for plugin in plugins
+    )
+    if not sound:
+        raise BadBundle(
+            f"{bundle}: {MANIFEST} must list its `plugins`, each an object with the texts `distribution` and "
+            f"`version`; found {reprlib.repr(plugins)}."
+        )
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -1,6 +1,7 @@
 """The four files of a stored run."""
 
 import os
+import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,6 +20,10 @@ RECORD = "record.json"
 CURVE = "curve.parquet"
 SOLUTION = "solution.safetensors"
 CONFIG = "config.yaml"
+LARGEST = {RECORD: 1 << 22, CURVE: 1 << 28, SOLUTION: 1 << 29, CONFIG: 1 << 20}
+"""How many bytes are read of each file; a stranger's may be made to fill the memory."""
+MOST_CELLS = 20_000_000
+"""Of a curve: a few bytes in a file may stand for any number of them."""
 _PARQUET_MARK = b"PAR1"
 
 # Polars stops at some damaged pages with a panic, which is no `Exception`.
@@ -62,13 +67,18 @@ def read_record(folder: Path, run_id: str) -> Record:
 
 
 def read_curve(folder: Path) -> polars.DataFrame:
-    """Read `curve.parquet`."""
+    """Read `curve.parquet`, whose columns are numbers or booleans."""
     return _read(folder / CURVE, "a complete Parquet file", _read_parquet)
+
+
+def is_of_numbers(kind: polars.DataType) -> bool:
+    """Whether a column of a curve may be of this type; one without any value has none."""
+    return kind.is_integer() or kind.is_float() or kind in (polars.Boolean, polars.Null)
 
 
 def read_solution(folder: Path) -> dict[str, Array]:
     """Read `solution.safetensors`."""
-    return _read(folder / SOLUTION, "a complete safetensors file", safetensors.numpy.load_file)
+    return _read(folder / SOLUTION, "a complete safetensors file", _load_solution)
 
 
 def read_config(folder: Path) -> str:
@@ -110,13 +120,29 @@ def check_file(folder: Path, name: str, record: Record) -> None:
 
 def _read(file: Path, expected: str, reader: Callable[[Path], Content]) -> Content:
     try:
-        # Asked first, because the libraries report a file that may not be read in words of their own.
-        os.close(os.open(file, os.O_RDONLY))
+        _check_size(file)
         return reader(file)
     except FileNotFoundError:
         raise DamagedRecord(file, None, expected, "no such file") from None
     except _UNREADABLE as error:
         raise DamagedRecord(file, None, expected, f"{type(error).__name__}: {error}") from None
+
+
+def _check_size(file: Path) -> None:
+    """Refuse pipes, which never end, and too large files; a file that may not be read is an `OSError`.
+
+    Asked first, because the libraries report a file that may not be read in words of their own.
+    """
+    # To open a pipe for reading would wait for a writer.
+    descriptor = os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    try:
+        found = os.fstat(descriptor)
+    finally:
+        os.close(descriptor)
+    if not stat.S_ISREG(found.st_mode):
+        raise DamagedRecord(file, None, "a plain file", "a folder, a pipe or a device")
+    if found.st_size > LARGEST[file.name]:
+        raise DamagedRecord(file, None, f"at most {LARGEST[file.name]} bytes", str(found.st_size))
 
 
 def _read_text(file: Path) -> str:
@@ -125,7 +151,16 @@ def _read_text(file: Path) -> str:
 
 def _read_parquet(file: Path) -> polars.DataFrame:
     # A folder may have a name with brackets or stars in it, which are no pattern here.
-    return polars.read_parquet(file, glob=False)
+    scan = polars.scan_parquet(file, glob=False, hive_partitioning=False)
+    # What follows is known before anything is decoded.
+    columns = scan.collect_schema()
+    for name, kind in columns.items():
+        if not is_of_numbers(kind):
+            raise DamagedRecord(file, None, "columns of numbers", f"{name[:80]!a} of type {str(kind)[:80]}")
+    rows = scan.select(polars.len()).collect().item() if columns else 0
+    if rows * len(columns) > MOST_CELLS:
+        raise DamagedRecord(file, None, f"at most {MOST_CELLS} values", f"{rows} rows of {len(columns)}")
+    return scan.collect()
 
 
 def _check_ends(file: Path) -> None:
@@ -141,6 +176,17 @@ def _check_ends(file: Path) -> None:
     described = int.from_bytes(end[:4], "little")
     if begin != _PARQUET_MARK or end[4:] != _PARQUET_MARK or described + 12 > size:
         raise polars.exceptions.ComputeError("the marks of a Parquet file are not where they should be")
+
+
+def _load_solution(file: Path) -> dict[str, Array]:
+    try:
+        arrays: dict[str, Array] = safetensors.numpy.load_file(file)
+    except (TypeError, AttributeError) as error:
+        raise safetensors.SafetensorError(f"a kind of number that numpy does not have: {error}") from None
+    for name, array in arrays.items():
+        if array.dtype.kind not in "biuf":
+            raise safetensors.SafetensorError(f"{name[:80]!a} of type {array.dtype}, not of real numbers")
+    return arrays
 
 
 def _open_solution(file: Path) -> None:

@@ -6,11 +6,11 @@ from typing import Any, Protocol, runtime_checkable
 import polars
 
 from drobench.errors import DrobenchError
-from drobench.results.contents import CURVE
+from drobench.results.contents import CURVE, MOST_CELLS
 from drobench.results.fields import DamagedRecord
 from drobench.results.outcome import Ending, ending_of, scored_start
 from drobench.results.record import Outcome, Record
-from drobench.results.store import ResultStore
+from drobench.results.store import ResultStore, Trouble
 
 RUN = "run_id"
 """The column that tells the runs of a common frame apart."""
@@ -34,8 +34,26 @@ class ManyCurves(Protocol):
         """The named columns of many curves as numbers, and the column `run_id`."""
 
 
+class UnreadableCurves(DrobenchError):
+    """Curves that cannot be read; their runs were set aside.
+
+    Args:
+        troubles: What is wrong with each, by the id of its run.
+    """
+
+    def __init__(self, troubles: Mapping[str, Trouble]) -> None:
+        super().__init__(troubles)
+        self.troubles = troubles
+
+    def __str__(self) -> str:
+        lines = " ".join(trouble.message for trouble in self.troubles.values())
+        return f"{lines} The same command now does without."
+
+
 class StoredCurves:
     """The curves of a store; for ten thousand runs much quicker than asking the store for each.
+
+    A scan of records sees only whether the file of a curve is complete. One that cannot be read is set aside here.
 
     Args:
         store: Where the runs are.
@@ -45,8 +63,16 @@ class StoredCurves:
         self.store = store
 
     def __call__(self, run_id: str) -> polars.DataFrame:
-        """The curve of one run, as the store gives it."""
-        return self.store.curve(run_id)
+        """The curve of one run, as the store gives it.
+
+        Raises:
+            UnreadableCurves: If it cannot be read.
+        """
+        try:
+            return self.store.curve(run_id)
+        except DamagedRecord:
+            self._raise_unreadable([run_id])
+            return self.store.curve(run_id)  # somebody has replaced it in the meantime
 
     def ending(self, record: Record) -> Ending:
         """What a run came to; its curve is read only where it can say more than the record."""
@@ -59,7 +85,7 @@ class StoredCurves:
         """The named columns of many curves as numbers, null where a curve has none, and the column `run_id`.
 
         Raises:
-            DrobenchError: If one of the curves cannot be read; its run has then been set aside.
+            UnreadableCurves: If some of the curves cannot be read.
         """
         root = str(self.store.root)
         files = [f"{root}/{run_id}/{CURVE}" for run_id in run_ids]
@@ -74,22 +100,40 @@ class StoredCurves:
             cast_options=polars.ScanCastOptions(integer_cast=["upcast", "allow-float"], float_cast="upcast"),
             include_file_paths="file",
         )
+        most = MOST_CELLS // (len(columns) + 1)
         try:
-            # One piece of memory per file would make every later operation slow.
-            rows = scan.collect().rechunk()
+            rows = scan.head(most + 1).collect()
+            if rows.height > most:
+                # Many runs, or one whose curve would fill the memory: each is asked before all are read.
+                self._raise_unreadable(run_ids)
+                rows = scan.collect()
         except _UNREADABLE:
-            return one_by_one(self._or_aside, run_ids, columns)
+            self._raise_unreadable(run_ids)
+            return one_by_one(self, run_ids, columns)
+        # One piece of memory per file would make every later operation slow.
+        rows = rows.rechunk()
         return rows.with_columns(polars.col("file").str.slice(len(root) + 1, _ID_LENGTH).alias(RUN)).drop("file")
 
-    def _or_aside(self, run_id: str) -> polars.DataFrame:
-        """The curve of one run; a scan of records sees only whether its file is complete."""
+    def aside(self, run_ids: Sequence[str]) -> dict[str, Trouble]:
+        """Read each curve, set aside the runs whose curve cannot be read, and say what is wrong with them."""
+        return {run_id: trouble for run_id in run_ids if (trouble := self._trouble(run_id)) is not None}
+
+    def _trouble(self, run_id: str) -> Trouble | None:
         try:
-            return self(run_id)
+            self.store.curve(run_id)
         except DamagedRecord as error:
-            place = self.store.set_aside(run_id)
-            raise DrobenchError(
-                f"{error} The run was moved to {place}; the same command now does without it."
-            ) from error
+            try:
+                place = self.store.set_aside(run_id)
+            except DrobenchError as refusal:
+                folder = self.store.root / run_id
+                return Trouble(folder, f"{error} Its folder was left in place. {refusal}")
+            return Trouble(place, f"{error} Its folder was moved to {place}.")
+        return None
+
+    def _raise_unreadable(self, run_ids: Sequence[str]) -> None:
+        troubles = self.aside(run_ids)
+        if troubles:
+            raise UnreadableCurves(troubles)
 
 
 def read_many(curves: Curves | ManyCurves, run_ids: Sequence[str], columns: Sequence[str]) -> polars.DataFrame:

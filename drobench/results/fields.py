@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hint
 import numpy
 
 from drobench.errors import DrobenchError
+from drobench.harmless import harmless
 
 OPTIONAL = {"optional": True}
 """Metadata of a field that may be missing when a record is read; all others must be there, if only as null."""
@@ -70,7 +71,7 @@ def storable(value: Any) -> Any:
     """The value as plain JSON types.
 
     Numbers that are not finite become null: strict JSON has no word for them, and null is the word of a record for
-    "there is no such value".
+    "there is no such value". Texts are made harmless, whoever wrote them.
     """
     if isinstance(value, Part):
         known = {name: storable(getattr(value, name)) for name in known_fields(type(value))}
@@ -82,10 +83,25 @@ def storable(value: Any) -> Any:
     if isinstance(value, StrEnum):
         return str(value)
     if isinstance(value, Mapping):
-        return {name: storable(item) for name, item in value.items()}
+        return {harmless(name) if type(name) is str else name: storable(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
         return [storable(item) for item in value]
-    return value
+    return harmless(value) if type(value) is str else value
+
+
+def is_deeper_than(payload: Any, levels: int) -> bool:
+    """Whether lists and objects are nested in each other more often than so many times."""
+    inner = [payload]
+    for _ in range(levels + 1):
+        inner = [
+            item
+            for value in inner
+            if isinstance(value, dict | list)
+            for item in (value.values() if isinstance(value, dict) else value)
+        ]
+        if not inner:
+            return False
+    return True
 
 
 def decode(kind: type[PartType], payload: Any, file: str | Path, where: str = "") -> PartType:

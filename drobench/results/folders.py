@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from drobench.errors import DrobenchError
-from drobench.files import host_name, temporary_name
+from drobench.files import host_name, is_alive, temporary_name
 
 DAY = 24 * 60 * 60
 _ATTEMPTS = 10
@@ -100,14 +100,4 @@ def _is_abandoned(folder: Path, age: float) -> bool:
     if time.time() - touched < age or not process.isdigit():
         return False
     # Whether a process of another machine lives cannot be asked; writing takes seconds, so a day is proof enough.
-    return host != host_name() or not _is_alive(int(process))
-
-
-def _is_alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except OSError:
-        return True  # it exists, but belongs to somebody else
-    return True
+    return host != host_name() or not is_alive(int(process))

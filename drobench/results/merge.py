@@ -7,6 +7,7 @@ the one that is there stays, unless it failed and the other did not. Where both 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from drobench.errors import DrobenchError
 from drobench.results.fields import DamagedRecord
 from drobench.results.record import FAILURES, Record, Status, short_id
 from drobench.results.store import ResultStore
@@ -28,14 +29,21 @@ class Merged:
 
 
 def merge(source: ResultStore, target: ResultStore) -> Merged:
-    """Add the runs of `source` to `target`; nothing of `source` is changed, nothing finished in `target` replaced."""
+    """Add the runs of `source` to `target`; nothing of `source` is changed, nothing finished in `target` replaced.
+
+    A run that cannot be merged is one of the troubles, and the others are merged all the same.
+    """
     outcome = Merged()
     target.prepare()
     scan = source.records()
     outcome.troubles += [trouble.message for trouble in scan.troubles]
     for record in scan.records:
-        with target.lock(record.run_id):
-            _merge_one(record, source, target, outcome)
+        try:
+            with target.lock(record.run_id):
+                _merge_one(record, source, target, outcome)
+        except (DrobenchError, OSError) as error:
+            # Somebody else holds it, its files are damaged, or the target has it from a later version.
+            outcome.troubles.append(f"Run {short_id(record.run_id)} was not merged: {error}")
     return outcome
 
 
@@ -47,11 +55,7 @@ def _merge_one(record: Record, source: ResultStore, target: ResultStore, outcome
         if difference is not None:
             outcome.conflicts.append(f"Run {short_id(record.run_id)} ({record.solver.name}): {difference}")
         return
-    try:
-        parts = source.curve(record.run_id), source.solution(record.run_id), source.config(record.run_id)
-    except DamagedRecord as error:
-        outcome.troubles.append(str(error))
-        return
+    parts = source.curve(record.run_id), source.solution(record.run_id), source.config(record.run_id)
     target.write(record, *parts)
     (outcome.added if here is None else outcome.replaced).append(record.run_id)
 

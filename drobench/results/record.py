@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any, NoReturn, Self
 
 from drobench.errors import DrobenchError, SettingError
+from drobench.harmless import PLUGIN_NAME, may_harm
 from drobench.moved import warn_of_old_name
-from drobench.results.fields import OPTIONAL, DamagedRecord, Part, decode, describe, storable
+from drobench.results.fields import OPTIONAL, DamagedRecord, Part, decode, describe, is_deeper_than, storable
 from drobench.results.parts import (
     ITERATE_FIELDS,
     ITERATES,
@@ -58,6 +59,10 @@ __all__ = [
 SCHEMA = 1
 """Version of the record this code reads and writes."""
 
+MOST_LEVELS = 64
+"""How deep a record may be nested; ours have six levels."""
+
+_YEARS = range(1970, 9999)
 _RUN_ID = re.compile(r"[0-9a-f]{64}")
 
 
@@ -186,10 +191,7 @@ class Record(Part):
         record = decode(cls, payload, file)
         if not is_run_id(record.run_id):
             raise DamagedRecord(file, "run_id", "64 hexadecimal digits", describe(record.run_id))
-        try:
-            _moment(record.started_at)
-        except ValueError:
-            raise DamagedRecord(file, "started_at", "an ISO 8601 time", describe(record.started_at)) from None
+        _check_values(record, file)
         return record
 
     @classmethod
@@ -204,7 +206,10 @@ class Record(Part):
         except (ValueError, RecursionError) as error:
             # Not JSON, nested too deep, or a whole number of more digits than Python converts.
             raise DamagedRecord(file, None, "a complete JSON object", str(error)) from None
-        return cls.from_mapping(payload, file)
+        # So many levels need as many brackets, which are quickly counted.
+        if text.count("{") + text.count("[") > MOST_LEVELS and is_deeper_than(payload, MOST_LEVELS):
+            raise DamagedRecord(file, None, f"JSON of at most {MOST_LEVELS} levels", "more")
+        return cls.from_mapping(storable(payload) if may_harm(text) else payload, file)
 
 
 def canonical_json(value: Any) -> str:
@@ -235,6 +240,26 @@ def is_run_id(text: str) -> bool:
 def _moment(text: str) -> datetime:
     moment = datetime.fromisoformat(text)
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _check_values(record: Record, file: str | Path) -> None:
+    """What is shown, sorted by or looked up later must be of the kind that this needs, whoever wrote it."""
+    for part in ("solver", "problem", "dataset"):
+        name = getattr(record, part).name
+        if PLUGIN_NAME.fullmatch(name) is None:
+            raise DamagedRecord(file, f"{part}.name", "a name of lower-case letters, digits and _", describe(name))
+    try:
+        year = _moment(record.started_at).year
+    except ValueError:
+        raise DamagedRecord(file, "started_at", "an ISO 8601 time", describe(record.started_at)) from None
+    if year not in _YEARS:
+        raise DamagedRecord(file, "started_at", "a time from 1970 to 9998", describe(record.started_at))
+    for place in ("code", "code_parts", "files"):
+        if not all(isinstance(checksum, str) for checksum in getattr(record, place).values()):
+            raise DamagedRecord(file, place, "an object of checksums", describe(getattr(record, place)))
+    route = record.others.get("route")
+    if route is not None and not (isinstance(route, list) and all(isinstance(step, str) for step in route)):
+        raise DamagedRecord(file, "route", "a list of texts", describe(route))
 
 
 def _check_schema(payload: Any, file: str | Path) -> None:

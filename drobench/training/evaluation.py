@@ -10,12 +10,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from drobench.errors import require_positive
+from drobench.errors import SettingError, require_positive
 from drobench.objective.forms import Constrained, stationarity
 from drobench.problem.metrics import SplitScore
 from drobench.problem.problem import Problem
 
 _UNKNOWN = SplitScore()
+_SHORTEST = 1e-9
 
 
 @dataclass
@@ -28,6 +29,12 @@ class EvaluationConfig:
 
     def __post_init__(self) -> None:
         require_positive(self, "every_passes", "every_seconds")
+        if self.every_passes < _SHORTEST:
+            # The passes until the next look are multiples of it, which with less would not be finite.
+            raise SettingError(
+                f"EvaluationConfig.every_passes must be at least {_SHORTEST}; found {self.every_passes!r}. Change "
+                "`every_passes=`."
+            )
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+import yaml
 from app_samples import SMALL, catalogue_with, forget_module, guest, write_package
 
-from drobench.app.config import ConfigError, compose, data_dir, from_yaml, hydra_ready, plain, register, to_yaml
+from drobench.app.config import (
+    ConfigError,
+    compose,
+    data_dir,
+    from_yaml,
+    hydra_ready,
+    plain,
+    register,
+    resolve,
+    to_yaml,
+)
 from drobench.app.identity import identify
 from drobench.errors import DrobenchError, SettingError
 from drobench.registry import UnknownName, load_catalogue
@@ -385,6 +396,96 @@ def test_conf_files_use_only_names_and_settings():
     for file in data_dir("conf").rglob("*.yaml"):
         text = textwrap.dedent(Path(file).read_text())
         assert "_target_" not in text, f"{file} holds an import path"
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [
+        ("problem.name=cvar_classification", "problem=cvar_classification"),
+        ("solver.name=scgd", "solver=scgd"),
+        ("dataset.name=digits", "dataset=digits"),
+        ("++problem={name:cvar_classification}", "problem=cvar_classification"),
+        ("++solver.name=nothing_at_all", "solver=nothing_at_all"),
+    ],
+)
+def test_a_plugin_is_not_renamed(configure, word, meant):
+    """What is computed would stay, and be stored under the other name."""
+    with pytest.raises(ConfigError, match=f"`{meant}` is meant"):
+        configure(word, base=())
+    assert configure("problem=kl_classification", "problem.name=kl_classification", base=())
+
+
+@pytest.mark.parametrize(
+    "word", ["budget=40", "solver=1", "model=true", "solver=null", "solver=[gcivr,scgd]", "experiment=1"]
+)
+def test_a_group_is_chosen_by_its_name(configure, word):
+    with pytest.raises(ConfigError, match="is chosen by its name"):
+        configure(word, base=())
+
+
+@pytest.mark.parametrize(
+    "word", ["evaluation=${now:%Y}", "budget=${evaluation}", "timeout=" + "9" * 400, "hydra/launcher=3", "=3", "+=a"]
+)
+def test_what_hydra_stumbles_over_is_a_message(configure, word):
+    with pytest.raises(ConfigError) as caught:
+        configure(word, base=())
+    assert str(caught.value).strip()
+
+
+def test_nothing_of_the_environment_enters_a_stored_configuration(configure, catalogue, monkeypatch):
+    monkeypatch.setenv("A_SECRET", "hunter2")
+    text = to_yaml(configure("seed=5"))
+    for written in ("${oc.env:A_SECRET}", '"\\x24{oc.env:A_SECRET}"', "x${seed}", "'${'"):
+        stranger = text.replace("project: drobench", f"project: {written}")
+        assert stranger != text
+        with pytest.raises(ConfigError, match=r"`logger\.project`.*nothing of the environment") as caught:
+            from_yaml(stranger, catalogue)
+        assert "hunter2" not in str(caught.value)
+    with pytest.raises(ConfigError, match="nothing of the environment"):
+        from_yaml(text + "'${oc.env:A_SECRET}': 1\n", catalogue)
+
+
+def test_what_could_not_be_read_again_is_not_begun(configure):
+    with pytest.raises(ConfigError, match=r"logger\.project"):
+        configure("logger.project=\\${seed}", base=())
+
+
+@pytest.mark.parametrize(
+    "text", ["solver: 3", "solver: {name: [1]}", "solver: {name: {a: 1}}", "1: 2", "a: &a [*a]", "seed: " + "9" * 400]
+)
+def test_stored_configurations_of_other_shapes_are_refused(configure, catalogue, text):
+    whole = yaml.safe_load(to_yaml(configure()))
+    try:
+        whole |= yaml.safe_load(text)
+        written = yaml.safe_dump(whole)
+    except yaml.YAMLError:
+        written = text
+    with pytest.raises(DrobenchError):
+        from_yaml(written, catalogue)
+
+
+def test_a_seed_is_one_that_generators_take(configure):
+    assert configure(f"seed={2**63 - 1}", base=()).seed == 2**63 - 1
+    for seed in (2**63, 2**64, 10**400):
+        with pytest.raises(SettingError, match=r"RunConfig\.seed must be at most 9223372036854775807"):
+            configure(f"seed={seed}", base=())
+
+
+def test_numbers_beyond_all_floats_are_refused_like_others(configure):
+    with pytest.raises(DrobenchError, match="steps"):
+        configure(f"budget.steps={10**400}", base=())
+
+
+def test_the_results_folder_may_be_at_home(configure, catalogue, monkeypatch):
+    monkeypatch.setenv("HOME", "/home/somebody")
+    register(catalogue)
+    with hydra_ready():
+        assert resolve(compose(["results=~/y"], catalogue)).results == "/home/somebody/y"
+        assert resolve(compose(["results='~/y'"], catalogue)).results == "/home/somebody/y"
+        monkeypatch.setenv("DROBENCH_RESULTS", "~/z")
+        assert resolve(compose([], catalogue)).results == "/home/somebody/z"
+        with pytest.raises(DrobenchError, match="cannot be found"):
+            resolve(compose(["results='~nobody_of_this_name/y'"], catalogue))
 
 
 @dataclass

@@ -66,3 +66,14 @@ def test_the_line_shows_the_newest_evaluation_in_a_terminal():
         assert str(line.status.status) == "step 3  passes 1.5  objective 0.25  gap 1.000e-03"
         line(ROW | {"gap": None, "step": 4})
         assert str(line.status.status) == "step 4  passes 1.5  objective 0.25"
+
+
+def test_what_is_printed_cannot_be_obeyed(capsys):
+    console = open_console()
+    console.print("[bold]Run[/bold] \x1b[2K\x1b[1Aconfirmed \u202e \ud800")
+    console.print(table("\x1b]0;x\x07", ["solver\x9b"], [["al\x1b[8mpha"]]))
+    shown = capsys.readouterr().out
+    assert "Run \\x1b[2K\\x1b[1Aconfirmed \\u202e \\ud800" in shown
+    assert "al\\x1b[8mpha" in shown
+    assert "\x1b" not in shown
+    assert "\x9b" not in shown

@@ -190,3 +190,73 @@ def test_the_small_rows_have_one_cell_for_each_method_and_need_no_network(row):
         "solver=unconstrained",
     ]
     assert all(any(word.startswith("dataset=") and word.endswith("_twin") for word in cell) for cell in cells)
+
+
+@pytest.mark.parametrize("text", ["", "title: T\n", "grid: {}\n", "overrides: []\nparts: []\ngrid: null\n"])
+def test_an_empty_file_is_no_sweep_of_the_default_run(sweep_file, text):
+    with pytest.raises(DrobenchError, match=r"is empty: it needs `grid`|must be a mapping"):
+        load_sweep(sweep_file(text, head=""))
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"a": "include: [HERE/b.yaml]", "b": "include: [HERE/a.yaml]"},
+        {"a": "include: [HERE/b.yaml]", "b": "include: [HERE/c.yaml]", "c": "include: [HERE/b.yaml]"},
+        {"c": "include: [HERE/c.yaml]"},
+    ],
+)
+def test_sweeps_that_include_each_other_are_refused(written, files):
+    with pytest.raises(DrobenchError, match=r"includes itself: \w\.yaml -> .*yaml"):
+        load_sweep(written(**files))
+
+
+def test_a_sweep_may_be_included_twice(written):
+    text = "include: [HERE/first.yaml, HERE/both.yaml]\n"
+    sweep = load_sweep(written(first=FIRST, both="include: [HERE/first.yaml, HERE/first.yaml]\n", whole=text))
+    assert len(sweep.cells) == 4
+
+
+def test_sweeps_that_multiply_are_read_once_each(written):
+    files = {f"s{n}": f"include: [{', '.join([f'HERE/s{n - 1}.yaml'] * 10)}]\n" for n in range(1, 30)}
+    assert len(load_sweep(written(s0=FIRST, **files)).cells) == 4
+
+
+def test_a_grid_without_end_is_refused_before_it_is_made(sweep_file):
+    grid = ", ".join(f"k{n}: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]" for n in range(12))
+    with pytest.raises(DrobenchError, match="more than 100000 cells"):
+        load_sweep(sweep_file(f"grid: {{{grid}}}"))
+
+
+def test_aliases_and_interpolations_that_multiply_are_refused(sweep_file):
+    bomb = "".join(f"a{n}: &a{n} [*a{n - 1},*a{n - 1}]\n" for n in range(1, 40))
+    with pytest.raises(DrobenchError, match="stands for more than 100000 values"):
+        load_sweep(sweep_file(f"a0: &a0 [1,1]\n{bomb}", head=""))
+    chain = "title: x\n" + "".join(f"k{n}: '${{title}}${{title}}'\n" for n in range(20))
+    with pytest.raises(DrobenchError, match="at most 20 interpolations; found 40"):
+        load_sweep(sweep_file(chain, head=""))
+    many = "overrides: [" + ", ".join(f"'k{n}=\\${{seed}}'" for n in range(50)) + "]"
+    assert len(load_sweep(sweep_file(many, head="")).cells[0]) == 50
+
+
+def test_values_of_the_file_can_be_referred_to_within_it(sweep_file):
+    sweep = load_sweep(sweep_file("title: gcivr\ngrid: {solver: ['${title}'], seed: [0]}", head=""))
+    assert sweep.cells == [["solver=gcivr", "seed=0"]]
+
+
+def test_a_huge_file_is_not_read(sweep_file):
+    with pytest.raises(DrobenchError, match="at most 262144 bytes; found"):
+        load_sweep(sweep_file("# " + "x" * 300_000, head=""))
+
+
+@pytest.mark.parametrize(
+    "text", ["grid: {budget: [40]}", "overrides: ['solver=1']", "grid: {solver: [null, true, [gcivr]]}"]
+)
+def test_a_group_in_a_sweep_is_chosen_by_its_name(planned, text):
+    with pytest.raises(DrobenchError, match="is chosen by its name"):
+        planned(text, head="")
+
+
+def test_a_sweep_does_not_rename_a_plugin(planned):
+    with pytest.raises(DrobenchError, match="`problem=cvar_classification` is meant"):
+        planned("grid: {problem.name: [cvar_classification]}")

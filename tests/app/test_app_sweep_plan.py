@@ -54,7 +54,7 @@ def test_a_text_with_marks_arrives_as_it_was_written(planned, path):
 def test_labels_say_what_distinguishes_a_cell(planned):
     labels = [cell.label for cell in planned("grid: {solver: [gcivr, scgd], seed: [0, 1]}").remaining]
     assert labels == ["solver=gcivr seed=0", "solver=gcivr seed=1", "solver=scgd seed=0", "solver=scgd seed=1"]
-    assert planned("", head="").remaining[0].label == "the only cell"
+    assert planned("parts: [{}]", head="").remaining[0].label == "the only cell"
 
 
 def test_the_same_run_twice_in_a_sweep_is_refused(planned):

@@ -3,15 +3,18 @@
 import hashlib
 import io
 import json
+import os
 import stat
 import zipfile
 from dataclasses import replace
+from pathlib import Path
 
 import polars
 import pytest
 from result_samples import CONFIG, SOLUTION, make_curve, make_record
 
 from drobench.errors import DrobenchError
+from drobench.results import contents
 from drobench.results.bundle import FILES, MANIFEST, BadBundle, Limits, Plugin, pack, packages_of, unpack
 from drobench.results.record import Component, Iterate, Status
 from drobench.results.store import ResultStore
@@ -171,7 +174,7 @@ class TestStrangers:
         ("manifest", "message"),
         [
             (b"not json", "must be JSON"),
-            (b"[" * 100_000, "must be JSON"),
+            (b"[" * 10_000, "must be JSON"),
             (b"[]", "an object with a `format`"),
             (b'{"format": 99}', "has format 99; this version of drobench reads format 1"),
             (b'{"format": 1}', "must list its `files`"),
@@ -208,3 +211,45 @@ class TestStrangers:
         bundle.write_bytes(content)
         with pytest.raises(BadBundle, match="must be a zip archive"):
             unpack(bundle, root)
+
+    @pytest.mark.parametrize(
+        ("field", "value"),
+        [
+            ("plugins", None),
+            ("plugins", {"distribution": "x"}),
+            ("plugins", ["drobench"]),
+            ("plugins", [{"distribution": 3, "version": None, "sha256": None}]),
+            ("plugins", [{"distribution": "x", "version": [], "sha256": None}]),
+            ("files", []),
+            ("files", {"x": {"sha256": None}}),
+            ("files", {"x": {"sha256": ["a" * 64]}}),
+            ("files", {"x": {"sha256": "a" * 63}}),
+        ],
+    )
+    def test_a_manifest_of_another_shape_is_named(self, bundle, root, field, value):
+        with zipfile.ZipFile(bundle) as archive:
+            manifest = json.loads(archive.read(MANIFEST))
+        changed = json.dumps(manifest | {field: value}).encode()
+        with pytest.raises(BadBundle, match=rf"manifest\.json must list its `{field}`"):
+            unpack(rewritten(bundle, {MANIFEST: changed}, rehash=False), root)
+
+    @pytest.mark.parametrize("file", FILES)
+    def test_each_kind_of_file_has_its_own_limit(self, bundle, root, file, monkeypatch):
+        monkeypatch.setitem(contents.LARGEST, file, 100_000)
+        name = f"runs/{'e' * 64}/{file}"
+        with pytest.raises(BadBundle, match=rf"{file} has more than the 100000 bytes"):
+            unpack(rewritten(bundle, {name: bytes(100_001)}), root)
+
+    @pytest.mark.parametrize("manifest", [b" " * ((1 << 20) + 2049 * 13), b"[" + b"[]," * 30_000 + b"[]]"])
+    def test_a_manifest_is_no_larger_than_its_files_need(self, bundle, root, manifest):
+        """A list of empty lists takes thirty times its length in memory."""
+        with pytest.raises(
+            BadBundle, match=r"manifest\.json has (more than the \d+ bytes|far more parts than 13 files)"
+        ):
+            unpack(rewritten(bundle, {MANIFEST: manifest}, rehash=False), root)
+
+    def test_what_is_no_file_is_not_read(self, root, tmp_path):
+        os.mkfifo(tmp_path / "pipe")
+        for path in (Path("/dev/zero"), tmp_path / "pipe", tmp_path):
+            with pytest.raises(BadBundle, match="found a folder, a pipe or a device"):
+                unpack(path, root)

@@ -1,5 +1,8 @@
 """The four files of a run: written, read back, and suspected."""
 
+import json
+import os
+
 import numpy
 import pytest
 from result_samples import CONFIG, SOLUTION, make_curve, make_record, unsealed
@@ -85,3 +88,35 @@ def test_a_record_belongs_to_its_folder(folder):
     with pytest.raises(DamagedRecord, match="the name of its folder") as caught:
         contents.read_record(folder, "b" * 64)
     assert caught.value.field == "run_id"
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_that_is_too_large_is_not_read(folder, name, monkeypatch):
+    size = (folder / name).stat().st_size
+    monkeypatch.setitem(contents.LARGEST, name, size - 1)
+    with pytest.raises(DamagedRecord, match=rf"{name}.*at most {size - 1} bytes; found {size}"):
+        contents.check_contents(folder, RECORD.run_id)
+
+
+def test_the_limits_leave_room_for_real_runs():
+    assert contents.LARGEST == {
+        contents.RECORD: 4 << 20,
+        contents.CURVE: 256 << 20,
+        contents.SOLUTION: 512 << 20,
+        contents.CONFIG: 1 << 20,
+    }
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_what_is_no_file_is_not_waited_for(folder, name):
+    (folder / name).unlink()
+    os.mkfifo(folder / name)
+    with pytest.raises(DamagedRecord, match=rf"{name}.*a plain file; found a folder, a pipe or a device"):
+        contents.check_contents(folder, RECORD.run_id)
+
+
+def test_a_solution_of_numbers_that_numpy_does_not_have_is_damaged(folder):
+    head = json.dumps({"last": {"dtype": "BF16", "shape": [2], "data_offsets": [0, 4]}}).encode()
+    (folder / contents.SOLUTION).write_bytes(len(head).to_bytes(8, "little") + head + bytes(4))
+    with pytest.raises(DamagedRecord, match=r"solution\.safetensors.*numpy does not have"):
+        contents.read_solution(folder)

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+from datetime import datetime
 from enum import StrEnum
 
 import numpy
@@ -11,7 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from result_samples import make_record
 
-from drobench.results.fields import OPTIONAL, DamagedRecord, Part, decode, describe, known_fields, storable
+from drobench.harmless import PLUGIN_NAME, harmless
+from drobench.results.fields import (
+    OPTIONAL,
+    DamagedRecord,
+    Part,
+    decode,
+    describe,
+    is_deeper_than,
+    known_fields,
+    storable,
+)
 from drobench.results.record import (
     Communication,
     Component,
@@ -30,16 +41,22 @@ from drobench.results.record import (
 
 REPEATABLE = settings(derandomize=True, deadline=None, max_examples=25)
 
+
+def texts(longest):
+    """Texts as they are written: what was hidden in them is visible there."""
+    return st.text(st.characters(codec="utf-8"), max_size=longest).map(harmless)
+
+
 # A name that no part has, so that what is generated as unknown stays unknown.
-NAMES = st.text(st.characters(codec="utf-8"), max_size=8).map("x {}".format)
+NAMES = texts(8).map("x {}".format)
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
 WHOLE = st.integers(-(2**63), 2**63)
-PLAIN = st.none() | st.booleans() | WHOLE | NUMBERS | st.text(st.characters(codec="utf-8"), max_size=8)
+PLAIN = st.none() | st.booleans() | WHOLE | NUMBERS | texts(8)
 JSON_VALUES = st.recursive(
     PLAIN, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3), max_leaves=8
 )
 OBJECTS = st.dictionaries(NAMES, JSON_VALUES, max_size=3)
-TEXTS = st.text(st.characters(codec="utf-8"), max_size=12)
+TEXTS = texts(12)
 OF_TYPES = {str: TEXTS, int: WHOLE, float: NUMBERS, bool: st.booleans()}
 
 
@@ -56,13 +73,14 @@ def parts(kind, **chosen):
 
 
 ITERATES = st.none() | parts(Iterate, extra=OBJECTS)
-COMPONENTS = {"name": TEXTS, "config": OBJECTS}
+COMPONENTS = {"name": st.from_regex(PLUGIN_NAME, fullmatch=True), "config": OBJECTS}
+MOMENTS = st.datetimes(min_value=datetime(1970, 1, 1), max_value=datetime(9998, 12, 31))
 RECORDS = parts(
     Record,
     run_id=st.text("0123456789abcdef", min_size=64, max_size=64),
     status=st.sampled_from(Status),
     seed=WHOLE,
-    started_at=st.datetimes().map(lambda moment: moment.isoformat()),
+    started_at=MOMENTS.map(lambda moment: moment.isoformat()),
     solver=parts(Component, **COMPONENTS),
     problem=parts(Component, **COMPONENTS),
     dataset=parts(DatasetComponent, **COMPONENTS, twin=st.booleans()),
@@ -209,3 +227,14 @@ def test_only_plain_types_are_stored():
 def test_what_was_found_is_described_briefly():
     assert describe(None) == "null"
     assert len(describe("x" * 1000)) < 50
+
+
+@pytest.mark.parametrize(("value", "levels"), [(3, 0), ([1], 1), ([[1]], 2), ({"a": [{"b": 1}], "c": 2}, 3)])
+def test_levels_are_lists_and_objects_within_each_other(value, levels):
+    assert not is_deeper_than(value, levels)
+    if levels:
+        assert is_deeper_than(value, levels - 1)
+
+
+def test_what_is_written_cannot_be_obeyed():
+    assert storable({"\x1b[2K": ["\ud800", ("\u202e",)]}) == {"\\x1b[2K": ["\\ud800", ["\\u202e"]]}

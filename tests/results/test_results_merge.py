@@ -83,3 +83,41 @@ def test_an_empty_source_adds_nothing(here, tmp_path):
     outcome = merge(ResultStore(tmp_path / "nothing"), here)
     assert (outcome.added, outcome.known, outcome.troubles) == ([], [], [])
     assert isinstance(here.curve(finished(0).run_id), polars.DataFrame)
+
+
+def test_a_run_that_somebody_else_holds_is_one_trouble_and_the_others_are_merged(here, tmp_path):
+    there = filled(tmp_path / "there", finished(1), finished(2), finished(3))
+    with ResultStore(here.root).lock(finished(2).run_id):
+        outcome = merge(there, here)
+    assert set(outcome.added) == {finished(1).run_id, finished(3).run_id}
+    (trouble,) = outcome.troubles
+    assert finished(2).short_id in trouble
+    assert "another process" in trouble
+
+
+@pytest.mark.parametrize("file", ["curve.parquet", "solution.safetensors", "config.yaml"])
+def test_a_run_whose_files_turn_out_damaged_is_one_trouble(here, tmp_path, file):
+    there = filled(tmp_path / "there", finished(1), finished(2))
+    broken = there.root / finished(1).run_id / file
+    if file == "curve.parquet":
+        polars.DataFrame({"objective": ["text"]}).write_parquet(broken)
+    elif file == "solution.safetensors":
+        head = b'{"last":{"dtype":"BF16","shape":[2],"data_offsets":[0,4]}}'
+        broken.write_bytes(len(head).to_bytes(8, "little") + head + bytes(4))
+    else:
+        broken.write_bytes(b"\xff")
+    outcome = merge(there, here)
+    assert outcome.added == [finished(2).run_id]
+    (trouble,) = outcome.troubles
+    assert file in trouble
+    assert not (here.root / finished(1).run_id).exists()
+
+
+def test_a_run_that_a_later_version_has_stored_here_stays_and_the_others_are_merged(here, tmp_path):
+    there = filled(tmp_path / "there", finished(0), finished(1))
+    newer = here.root / finished(0).run_id / "record.json"
+    newer.write_text('{"schema": 99}')
+    outcome = merge(there, here)
+    assert outcome.added == [finished(1).run_id]
+    assert len(outcome.troubles) == 1
+    assert newer.read_text() == '{"schema": 99}'

@@ -243,6 +243,55 @@ def test_the_reason_why_there_is_no_optimum_is_a_field_that_older_files_lack():
         Record.from_mapping(payload)
 
 
+@pytest.mark.parametrize("as_escapes", [True, False])
+def test_texts_of_strangers_are_harmless_once_they_are_read(as_escapes):
+    payload = make_record().to_mapping()
+    payload["reason"] = "\x1b[2Kall is well \u202e"
+    payload["model"] = {"na\x9bme": ["\x00", {"deep": "\x7f"}]}
+    payload["route"] = ["\x1b]0;title\x07"]
+    record = Record.from_json(json.dumps(payload, ensure_ascii=as_escapes))
+    assert record.reason == "\\x1b[2Kall is well \\u202e"
+    assert record.model == {"na\\x9bme": ["\\x00", {"deep": "\\x7f"}]}
+    assert record.others["route"] == ["\\x1b]0;title\\x07"]
+
+
+def test_half_a_pair_can_be_printed_and_encoded():
+    payload = make_record().to_mapping() | {"reason": "\ud83d alone, \U0001f600 together"}
+    record = Record.from_json(json.dumps(payload))
+    assert record.reason == "\\ud83d alone, \U0001f600 together"
+    assert record.reason.encode()
+    assert dataclasses.replace(record, reason="\ud800").to_json().encode()
+
+
+@pytest.mark.parametrize("part", ["solver", "problem", "dataset"])
+@pytest.mark.parametrize("name", ["", "Alpha", "a b", "a-b", "\x1b[2J", "a\n", "../x", "=cmd()", "1a", "ä"])
+def test_names_are_those_that_plugins_can_have(part, name):
+    error = damaged_by(lambda payload: payload[part].update(name=name))
+    assert (error.field, error.expected) == (f"{part}.name", "a name of lower-case letters, digits and _")
+
+
+@pytest.mark.parametrize(
+    "moment", ["0001-01-01T00:00:00+14:00", "1969-12-31", "9999-12-31T23:59:59-14:00", "10000-01-01"]
+)
+def test_times_that_cannot_be_compared_are_damaged(moment):
+    assert damaged_by(lambda payload: payload.update(started_at=moment)).field == "started_at"
+
+
+@pytest.mark.parametrize("route", [[1], "kl", {"a": 1}, [["kl"]], 3])
+def test_a_route_is_a_list_of_texts(route):
+    assert damaged_by(lambda payload: payload.update(route=route)).field == "route"
+
+
+@pytest.mark.parametrize(("levels", "good"), [(60, True), (70, False), (900, False), (100_000, False)])
+def test_nesting_has_a_limit(levels, good):
+    text = make_record().to_json().replace('"model": {', '"model": {"deep": ' + "[" * levels + "]" * levels + ",", 1)
+    if good:
+        assert Record.from_json(text).to_json()
+        return
+    with pytest.raises(DamagedRecord):
+        Record.from_json(text)
+
+
 def test_the_outcome_is_a_field_of_a_closed_list_that_older_files_lack():
     payload = make_record(outcome=Outcome.OK).to_mapping()
     assert payload["outcome"] == "ok"
@@ -256,3 +305,8 @@ def test_the_outcome_is_a_field_of_a_closed_list_that_older_files_lack():
         DamagedRecord, match="`outcome` should be one of ok, worse_than_start, start_is_optimal or null"
     ):
         Record.from_mapping(payload)
+
+
+@pytest.mark.parametrize("place", ["code", "code_parts", "files"])
+def test_checksums_are_texts(place):
+    assert damaged_by(lambda payload: payload.update({place: {"drobench": ["a"]}})).field == place

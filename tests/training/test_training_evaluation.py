@@ -159,3 +159,10 @@ def test_a_validation_error_that_is_no_number_does_not_stand_in_the_way_for_ever
     unknown = scored(5.0, math.nan)
     assert not better_feasible(unknown, scored(9.0, 0.9))
     assert better_feasible(scored(9.0, 0.9), unknown)
+
+
+@pytest.mark.parametrize("every", [1e-320, 5e-324, 9e-10])
+def test_looks_are_not_closer_than_numbers_can_tell(every):
+    with pytest.raises(SettingError, match="every_passes must be at least 1e-09"):
+        EvaluationConfig(every_passes=every)
+    assert EvaluationConfig(every_passes=1e-9).every_passes == 1e-9

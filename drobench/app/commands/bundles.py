@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from drobench.app.commands.parsing import AddCommand, add_results, results_of
 from drobench.errors import DrobenchError
+from drobench.harmless import on_one_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -108,7 +109,7 @@ def _conclude(verdicts: "Sequence[Verdict]", troubles: "Sequence[Trouble]", reru
     from rich.markup import escape
 
     for trouble in troubles:
-        console.print(f"[red]damaged[/red]  {escape(trouble.message)}", soft_wrap=True)
+        console.print(f"[red]damaged[/red]  {escape(on_one_line(trouble.message))}", soft_wrap=True)
     for verdict in verdicts:
         if verdict.changed is not None:
             _tell(console, "[yellow]note[/yellow]    ", verdict, verdict.changed)
@@ -133,7 +134,7 @@ def _conclude(verdicts: "Sequence[Verdict]", troubles: "Sequence[Trouble]", reru
 def _tell(console: "Console", label: str, verdict: "Verdict", text: str) -> None:
     from rich.markup import escape
 
-    console.print(f"{label} {_name(verdict.record)}: {escape(text)}", soft_wrap=True)
+    console.print(f"{label} {_name(verdict.record)}: {escape(on_one_line(text))}", soft_wrap=True)
 
 
 def _reach(checks: int, reruns: int) -> str:
@@ -157,18 +158,23 @@ def merge(options: argparse.Namespace) -> int:
     from rich.markup import escape
 
     from drobench.app.console import open_console
-    from drobench.results.merge import summary
+    from drobench.results.bundle import BadBundle
+    from drobench.results.merge import Merged, summary
     from drobench.results.store import ResultStore
 
     console, results = open_console(), results_of(options)
     target = ResultStore(results)
     outcomes = []
     for source in options.sources:
-        outcome = _merge_source(source, target)
+        try:
+            outcome = _merge_source(source, target)
+        except BadBundle as error:
+            # The sources after it may be sound.
+            outcome = Merged(troubles=[str(error)])
         for conflict in outcome.conflicts:
-            console.print(f"[red]differs[/red]  {escape(conflict)}", soft_wrap=True)
+            console.print(f"[red]differs[/red]  {escape(on_one_line(conflict))}", soft_wrap=True)
         for trouble in outcome.troubles:
-            console.print(f"[yellow]left out[/yellow] {escape(trouble)}", soft_wrap=True)
+            console.print(f"[yellow]left out[/yellow] {escape(on_one_line(trouble))}", soft_wrap=True)
         outcomes.append(outcome)
     console.print(f"{escape(str(results))}: {summary(outcomes)}.")
     return 1 if any(outcome.conflicts or outcome.troubles for outcome in outcomes) else 0

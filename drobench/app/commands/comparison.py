@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING
 
 from drobench.app.commands.parsing import AddCommand, add_results, results_of
 from drobench.errors import DrobenchError
+from drobench.harmless import harmless
 
 if TYPE_CHECKING:
-    from drobench.results.comparison.board import Leaderboard
+    from collections.abc import Callable
+
+    from drobench.results.comparison.question import Question
     from drobench.results.record import Record
-    from drobench.results.store import ResultStore
+    from drobench.results.store import ResultStore, Trouble
 
 
 def add_commands(add: AddCommand) -> None:
@@ -32,10 +35,11 @@ def add_commands(add: AddCommand) -> None:
 
 def leaderboard(options: argparse.Namespace) -> int:
     """Print the comparison."""
+    from drobench.app.stored_comparison import compare_stored
     from drobench.results.report.formats import format_csv, format_json, format_markdown
     from drobench.results.report.pages import format_html
 
-    _, _, found = _compared(options)
+    found = compare_stored(*_asked(options)).leaderboard
     formats = {"markdown": format_markdown, "csv": format_csv, "json": format_json, "html": format_html}
     if options.format in formats:
         print(formats[options.format](found), end="")
@@ -53,10 +57,11 @@ def report(options: argparse.Namespace) -> int:
 
     from drobench.app.console import open_console
     from drobench.app.report_file import write_report
+    from drobench.app.stored_comparison import draw_stored
 
-    store, records, found = _compared(options)
-    size = write_report(store, records, found, options.output)
-    runs = "1 run" if len(records) == 1 else f"{len(records)} runs"
+    found, content = draw_stored(*_asked(options))
+    size = write_report(content, options.output)
+    runs = "1 run" if len(found.records) == 1 else f"{len(found.records)} runs"
     open_console().print(
         f"{escape(str(options.output))}: {runs}, {size / 1e6:.1f} MB. Open it in a browser.", soft_wrap=True
     )
@@ -68,11 +73,11 @@ def plot(options: argparse.Namespace) -> int:
     from rich.markup import escape
 
     from drobench.app.console import open_console
-    from drobench.results.report.content import gather
+    from drobench.app.stored_comparison import draw_stored
     from drobench.results.report.plots import write_plots
 
-    store, records, found = _compared(options)
-    written = write_plots(gather(found, records, store.curve), options.output, _words(options.format))
+    _, content = draw_stored(*_asked(options))
+    written = write_plots(content, options.output, _words(options.format))
     if not written:
         raise DrobenchError(
             "There is nothing to draw: no run was evaluated even once. `drobench report` lists the reasons."
@@ -117,25 +122,23 @@ def _words(text: str) -> list[str]:
     return [word.strip() for word in text.split(",") if word.strip()]
 
 
-def _compared(options: argparse.Namespace) -> "tuple[ResultStore, list[Record], Leaderboard]":
-    """The folder of results, the runs in question and what their comparison says."""
+def _asked(
+    options: argparse.Namespace,
+) -> "tuple[ResultStore, Callable[[Trouble], None], Question, Callable[[list[Record]], list[Record]]]":
+    """The folder of results, who is told of what cannot be read, the question, and which runs it is about."""
     from drobench.results.comparison.filters import Filter
-    from drobench.results.comparison.leaderboard import leaderboard
     from drobench.results.comparison.question import SETTINGS, Question
     from drobench.results.comparison.targets import Target
-    from drobench.results.curves import StoredCurves
     from drobench.results.store import ResultStore
 
     kept = Filter(options.problem, options.dataset, options.solver, dict(_setting(text) for text in options.where))
     targets = [Target.parse(text) for text in options.target]
-    store = ResultStore(results_of(options))
-    scan = store.records()
-    for trouble in scan.troubles:
-        print(f"drobench: {trouble.message}", file=sys.stderr)
-    records = kept.apply(scan.records)
     asked = {name: getattr(options, name) for name in SETTINGS if name != "targets"}
-    found = leaderboard(records, StoredCurves(store), Question.of(targets=targets, **asked))
-    return store, records, found
+    return ResultStore(results_of(options)), _tell, Question.of(targets=targets, **asked), kept.apply
+
+
+def _tell(trouble: "Trouble") -> None:
+    print(f"drobench: {harmless(trouble.message)}", file=sys.stderr)
 
 
 def _setting(text: str) -> tuple[str, str]:

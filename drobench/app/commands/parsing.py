@@ -36,6 +36,6 @@ def add_results(parser: argparse.ArgumentParser) -> None:
 
 def results_of(options: argparse.Namespace) -> Path:
     """Return the folder of results that a command is about."""
-    from drobench.app.results_folder import default_results
+    from drobench.app.results_folder import at_home, default_results
 
-    return options.results if options.results is not None else default_results()
+    return at_home(options.results) if options.results is not None else default_results()

@@ -33,23 +33,42 @@ def add_commands(add: AddCommand) -> None:
 def run_with_hydra(words: list[str]) -> int:
     """Be the Hydra application that computes one run, or with `-m` several."""
     import hydra
-    from hydra.errors import HydraException
-    from omegaconf.errors import OmegaConfBaseException
+    from hydra._internal.utils import get_args_parser
 
-    from drobench.app.config import CONFIG_NAME, HYDRA_VERSION_BASE, ConfigError, data_dir, explain, register
+    from drobench.app.config import (
+        CONFIG_NAME,
+        HYDRA_VERSION_BASE,
+        ConfigError,
+        data_dir,
+        explain,
+        group_names,
+        register,
+    )
     from drobench.app.loading import LastDataset
+    from drobench.app.overrides import check_overrides, with_home
+    from drobench.app.results_folder import set_home_in_environment
+    from drobench.harmless import harmless
     from drobench.registry import load_catalogue
 
     catalogue = load_catalogue()
     for trouble in catalogue.troubles:
-        print(f"drobench: not used: {trouble}", file=sys.stderr)
+        print(f"drobench: not used: {harmless(str(trouble))}", file=sys.stderr)
     register(catalogue)
+    words = with_home(words)
+    set_home_in_environment()
+    # Hydra's own parser, since its flags may have values too.
+    typed = get_args_parser().parse_args(words)
+    if not typed.shell_completion:
+        check_overrides(typed.overrides, group_names(catalogue))
     sys.argv = ["drobench-run", *words]
     # Hydra would print errors and exit by itself; this way they arrive here and can be explained.
     os.environ["HYDRA_FULL_ERROR"] = "1"
     datasets = LastDataset()
+    started = False
 
     def job(composed: "DictConfig") -> float | None:
+        nonlocal started
+        started = True
         return run_job(composed, datasets)
 
     application = hydra.main(
@@ -57,18 +76,30 @@ def run_with_hydra(words: list[str]) -> int:
     )(job)
     try:
         application()
-    except (HydraException, OmegaConfBaseException) as error:
-        raise ConfigError(explain(error, catalogue)) from error
+    except DrobenchError:
+        raise
+    except Exception as error:
+        # Before the job is there, whatever goes wrong is the composition. Those of a multirun may be elsewhere.
+        if _is_hydras(error) or not (started or typed.multirun):
+            raise ConfigError(explain(error, catalogue)) from error
+        raise
     return 0
+
+
+def _is_hydras(error: Exception) -> bool:
+    from hydra.errors import HydraException
+    from omegaconf.errors import OmegaConfBaseException
+
+    return isinstance(error, HydraException | OmegaConfBaseException)
 
 
 def run_job(composed: "DictConfig", datasets: "LastDataset") -> float | None:
     """Compute one run for Hydra; returns the objective, which is what a Hydra sweeper minimises."""
-    from rich.console import Console
+    from rich.markup import escape
 
     from drobench.app.cell import run_cell
     from drobench.app.config import register, resolve
-    from drobench.app.console import LiveLine
+    from drobench.app.console import LiveLine, open_console
     from drobench.app.record_view import show_record
     from drobench.registry import load_catalogue
     from drobench.results.curves import StoredCurves
@@ -80,13 +111,13 @@ def run_job(composed: "DictConfig", datasets: "LastDataset") -> float | None:
     config = resolve(composed)
     if config.logger.group is None:
         config.logger.group = _multirun()
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
+    console = open_console(width=120)
     with LiveLine(console) as line:
         record = run_cell(config, catalogue, on_evaluation=line, datasets=datasets)
     show_record(console, record, StoredCurves(ResultStore(Path(config.results))).ending(record))
     if line.rows == 0 and not config.trainer.distributed and record.status not in FAILURES:
         console.print(f"[dim]It was there already; `drobench rerun {record.short_id}` computes it again.[/dim]")
-    console.print(f"[dim]{Path(config.results) / record.run_id}[/dim]", soft_wrap=True)
+    console.print(f"[dim]{escape(str(Path(config.results) / record.run_id))}[/dim]", soft_wrap=True)
     if record.status in FAILURES:
         raise RunFailed(f"run {record.short_id} ended as {record.status}: {record.reason}")
     return None if record.iterates.last is None else record.iterates.last.objective

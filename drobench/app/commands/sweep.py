@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from drobench.app.sweep_plan import Cell, Plan
     from drobench.results.curves import StoredCurves
     from drobench.results.record import Outcome, Record, Status
-    from drobench.results.store import ResultStore
+    from drobench.results.store import ResultStore, Trouble
 
 
 def add_commands(add: AddCommand) -> None:
@@ -176,15 +176,21 @@ def _compare(console: "Console", store: "ResultStore", planned: "Plan", results:
 
     from drobench.app.leaderboard_view import show_leaderboard
     from drobench.app.report_file import REPORT_NAME, write_report
-    from drobench.results.comparison.leaderboard import NothingToCompare, leaderboard
-    from drobench.results.curves import StoredCurves
+    from drobench.app.stored_comparison import draw_stored
+    from drobench.results.comparison.leaderboard import NothingToCompare
 
-    mine = [record for record in store.records().records if record.run_id in planned.run_ids]
+    def tell(trouble: "Trouble") -> None:
+        console.print(f"[yellow]left out:[/yellow] {escape(trouble.message)}", soft_wrap=True)
+
+    def mine(records: "list[Record]") -> "list[Record]":
+        return [record for record in records if record.run_id in planned.run_ids]
+
     try:
-        found = leaderboard(mine, StoredCurves(store))
+        compared, content = draw_stored(store, tell, keep=mine)
     except NothingToCompare as error:
         console.print(f"[yellow]{escape(str(error))}[/yellow]")
         return
+    found = compared.leaderboard
     show_leaderboard(console, found)
     loggers = [cell.config.logger for cell in (*planned.finished, *planned.remaining)]
     following = next((logger for logger in loggers if logger.name == "wandb"), None)
@@ -192,7 +198,7 @@ def _compare(console: "Console", store: "ResultStore", planned: "Plan", results:
         from drobench.training.wandb_leaderboard import log_leaderboard
 
         log_leaderboard(found, planned.run_ids, following, store.root / ".logs")
-    write_report(store, mine, found, store.root / REPORT_NAME)
+    write_report(content, store.root / REPORT_NAME)
     report = escape(str(results / REPORT_NAME))
     console.print(
         f"Report: [bold]{report}[/bold], one page with curves and every run; open it in a browser.",

@@ -1,6 +1,7 @@
 """The axes of a figure: titles, scales, ticks and the digits of numbers."""
 
 import math
+import sys
 
 from drobench.results.report.looks import Spec
 from drobench.results.report.series import Quantity
@@ -36,7 +37,7 @@ def channel(quantity: Quantity, scale: str, positive: tuple[float, float] | None
         symmetric = {"type": "symlog", "constant": 0.01, "zero": False, "nice": False}
         return {"title": f"{quantity.label} (symmetric log)", "axis": axis, "scale": symmetric}
     # Zero and what lies below, such as the start of a run or a gap beyond the certificate, stand at the edge.
-    first = digits(positive[0] * _MARGIN)
+    first = max(digits(positive[0] * _MARGIN), sys.float_info.min)
     logarithmic = {"type": "log", "domainMin": first, "clamp": True, "nice": False}
     ticks = {"labelExpr": axis["labelExpr"], "values": log_ticks(first, positive[1])}
     return {"title": quantity.label, "axis": ticks, "scale": logarithmic}
@@ -44,7 +45,8 @@ def channel(quantity: Quantity, scale: str, positive: tuple[float, float] | None
 
 def log_ticks(low: float, high: float) -> list[float]:
     """Powers of ten, not too many; where there are hardly any, also twice and five times them."""
-    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    # A stranger's curve may go to the end of all numbers, beyond which there is no power of ten.
+    powers = range(math.floor(math.log10(low)), min(math.ceil(math.log10(high)), sys.float_info.max_10_exp) + 1)
     inside = [power for power in powers if low <= 10.0**power <= high]
     if len(inside) < _FEWEST_TICKS:
         return [

@@ -4,6 +4,7 @@ import csv
 import dataclasses
 import io
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,6 +19,16 @@ TEXT_COLUMNS = ("solver", "board")
 """The columns that are not numbers."""
 
 PROFILES_TITLE = "Across boards"
+# What Markdown takes for the beginning of code, emphasis, links or an escape. Within a word, _ is just a letter.
+_MARKS = re.compile(r"[\\`*~\[\]]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
+# What HTML takes for the beginning of a tag or a character, and Markdown for the address of a link.
+_TAG, _ENTITY, _LINK = (
+    re.compile(r"<(?=[A-Za-z/!?])"),
+    re.compile(r"&(?=#|[A-Za-z])"),
+    re.compile(r"(?<!\\)\](?=[(\[])"),
+)
+# With these a cell of a spreadsheet begins that is computed.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _CSV_BEGIN = (
     *("board", "problem", "dataset", "iterate", "target"),
     *("rank", "rank_low", "rank_high", "mean_place", "solver"),
@@ -34,16 +45,18 @@ def format_markdown(leaderboard: Leaderboard) -> str:
     parts = []
     for title, table, remarks in sections(leaderboard):
         rule = ["---" if name in TEXT_COLUMNS else "---:" for name in table.header]
-        lines = [_markdown_row(cells) for cells in (table.header, rule, *table.rows)]
-        parts.append("\n".join([f"## {_escaped(title)}", "", *lines, "", *_listed(remarks)]).rstrip())
+        rows = [_markdown_row(table.header, cells) for cells in table.rows]
+        lines = [_joined(table.header), _joined(rule), *rows]
+        parts.append("\n".join([f"## {_label(title)}", "", *lines, "", *_listed(remarks)]).rstrip())
     return "\n\n".join([*parts, "\n".join(_listed(reading(leaderboard)))]) + "\n"
 
 
 def format_csv(leaderboard: Leaderboard) -> str:
     """One line per solver of every board, numbers with all their digits, empty where there is none."""
     text = io.StringIO()
+    rows = [[_csv_cell(value) for value in row] for row in csv_rows(leaderboard)]
     # `csv` writes None as an empty cell.
-    csv.writer(text, lineterminator="\n").writerows([csv_columns(), *csv_rows(leaderboard)])
+    csv.writer(text, lineterminator="\n").writerows([csv_columns(), *rows])
     return text.getvalue()
 
 
@@ -218,14 +231,31 @@ def _ends(summary: Summary | None) -> list[Any]:
     return [None] * 3 if summary is None else storable([summary.median, summary.low, summary.high])
 
 
-def _markdown_row(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(_escaped(cell) for cell in cells) + " |"
+def _markdown_row(header: Sequence[str], cells: Sequence[str]) -> str:
+    """A row of the table; the brackets of intervals are ours, those of names may be anybody's."""
+    pairs = zip(header, cells, strict=True)
+    return _joined([_label(cell) if name in TEXT_COLUMNS else _sentence(cell) for name, cell in pairs])
+
+
+def _joined(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
 
 
 def _listed(remarks: Sequence[str]) -> list[str]:
-    return [f"- {_escaped(remark)}" for remark in remarks]
+    return [f"- {_sentence(remark)}" for remark in remarks]
 
 
-def _escaped(text: str) -> str:
-    """Text that cannot break the table: a bar would end the cell, a line break the row."""
-    return text.replace("|", "\\|").replace("\n", " ")
+def _label(text: str) -> str:
+    """A name with settings, none of which is taken for Markdown."""
+    return _sentence(_MARKS.sub(r"\\\g<0>", text))
+
+
+def _sentence(text: str) -> str:
+    """Text that cannot break a table or become HTML or a link; marks of our own sentences, such as ``, stay marks."""
+    plain = text.replace("|", "\\|").replace("\r", " ").replace("\n", " ")
+    return _LINK.sub(r"\\]", _TAG.sub("&lt;", _ENTITY.sub("&amp;", plain)))
+
+
+def _csv_cell(value: Any) -> Any:
+    """The value; a text that a spreadsheet would take for a formula begins with an apostrophe."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value

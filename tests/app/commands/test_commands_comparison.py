@@ -2,8 +2,9 @@
 
 import json
 
+import polars
 import pytest
-from app_samples import stored_runs
+from app_samples import stored_runs, unsealed
 
 from drobench.app.cli import main
 
@@ -139,3 +140,26 @@ def test_plot_lists_what_it_wrote(tmp_path, capsys):
     listed = [line for line in capsys.readouterr().out.splitlines() if line]
     assert sorted(listed) == sorted(str(file) for file in (tmp_path / "figures").iterdir())
     assert str(tmp_path / "figures" / "robust-on-tiny_objective_by_oracle_calls.svg") in listed
+
+
+@pytest.mark.parametrize("name", ["leaderboard", "report", "plot"])
+def test_one_poisoned_run_is_left_out_with_a_line(command, tmp_path, name):
+    store = stored_runs(tmp_path / "results")
+    bad = store.records().records[0].run_id
+    polars.DataFrame({"objective": ["text"], "step": [{"a": 1}]}).write_parquet(store.root / bad / "curve.parquet")
+    unsealed(store.root / bad)
+    words = {"report": ["--output", tmp_path / "page.html"], "plot": ["--output", tmp_path, "--format", "svg"]}
+    ended = command(name, "--results", store.root, *words.get(name, []))
+    assert ended.code == 0, ended.err
+    (line,) = ended.err.splitlines()
+    assert bad in line
+    assert "columns of numbers" in line
+    assert ".damaged" in line
+    assert not (store.root / bad).exists()
+
+
+def test_a_report_that_is_a_folder_is_a_message(command, tmp_path):
+    store = stored_runs(tmp_path / "results")
+    ended = command("report", "--results", store.root, "--output", ".")
+    assert ended.code == 2
+    assert "is a folder" in ended.err

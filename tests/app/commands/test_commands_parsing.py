@@ -12,6 +12,8 @@ def test_results_are_those_of_the_option_then_of_the_environment(monkeypatch):
     monkeypatch.setenv("DROBENCH_RESULTS", "theirs")
     assert results_of(parser.parse_args(["--results", "mine"])) == Path("mine")
     assert results_of(parser.parse_args([])) == Path("theirs")
+    monkeypatch.setenv("HOME", "/home/somebody")
+    assert results_of(parser.parse_args(["--results", "~/mine"])) == Path("/home/somebody/mine")
 
 
 def test_the_help_of_a_command_ends_with_its_example():

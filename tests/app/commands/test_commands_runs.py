@@ -1,10 +1,9 @@
 """`drobench show`: one run as it is stored."""
 
-import json
 import re
 
 import pytest
-from app_samples import SMALL
+from app_samples import SMALL, altered
 
 from drobench.results.store import ResultStore
 
@@ -58,11 +57,12 @@ def test_an_unknown_run_is_refused(command, finished, prefix, mentioned):
 def test_show_tells_what_an_older_record_came_to_from_its_curve(command, finished):
     folder, runs = finished
     record = runs["scgd"]
-    file = folder / record.run_id / "record.json"
-    payload = json.loads(file.read_text())
-    assert payload.pop("outcome") == "ok"
-    payload["iterates"]["last"]["objective"] = 12.5
-    file.write_text(json.dumps(payload))
+
+    def make_older(content):
+        assert content.pop("outcome") == "ok"
+        content["iterates"]["last"]["objective"] = 12.5
+
+    altered(folder, record.run_id, make_older)
     first = ResultStore(folder).curve(record.run_id)["objective"][0]
     shown = command("show", record.run_id[:8], "--results", folder)
     assert f"worse than start: the objective went from {first:.6g} to 12.5\n" in shown.out

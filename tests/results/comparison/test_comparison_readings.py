@@ -28,7 +28,7 @@ def stored(tmp_path):
     curves = [
         make_curve([3.0, 1.5, 1.0], 1.0),
         make_curve([3.0, 2.0]).drop("oracle_calls"),
-        make_curve([3.0, 1.0], 1.0, train_max_violation=[0, 1], note=["a", "b"]).select(
+        make_curve([3.0, 1.0], 1.0, train_max_violation=[0, 1], note=[True, False]).select(
             "gap", polars.all().exclude("gap")
         ),
         make_curve([4, 1], 1).cast({"passes": polars.Float32}),

@@ -1,5 +1,8 @@
 """The axes of the figures."""
 
+import sys
+
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -42,3 +45,10 @@ def test_counts_and_numbers_have_labels_of_their_own():
 def test_a_number_keeps_the_digits_that_a_figure_can_show():
     assert digits(0.123456789) == 0.12346
     assert digits(123456789.0) == 123460000.0
+
+
+@pytest.mark.parametrize("ends", [(5e-324, 1.0), (1.0, sys.float_info.max), (5e-324, sys.float_info.max)])
+def test_an_axis_to_the_end_of_all_numbers_has_ticks(ends):
+    ticks = channel(MEASURES[1], "log", ends)["axis"]["values"]
+    assert ticks
+    assert all(0 < tick <= sys.float_info.max for tick in ticks)

@@ -1,6 +1,7 @@
 """A leaderboard as Markdown, CSV and JSON."""
 
 import csv
+import dataclasses
 import io
 import json
 import math
@@ -12,6 +13,7 @@ from result_samples import make_curve, make_record
 from drobench.results.comparison.leaderboard import leaderboard
 from drobench.results.record import Iterate, Status
 from drobench.results.report.formats import csv_columns, csv_rows, format_csv, format_json, format_markdown
+from drobench.results.report.pages import format_html
 
 
 @pytest.fixture(scope="module")
@@ -123,6 +125,57 @@ def test_the_rows_of_the_csv_can_be_had_as_values(comparison):
     assert [{name: "" if value is None else str(value) for name, value in row.items()} for row in rows] == parsed
     assert rows[1]["rank"] == 1
     assert rows[2]["passes_to_target"] is None
+
+
+def of_settings(**settings):
+    """The comparison of two solvers that differ in one setting, whose text is a stranger's."""
+    records = [make_record("alpha", config=settings), make_record("alpha", config={"x": 1})]
+    return leaderboard(records, lambda run_id: make_curve([2.0, 1.0]))
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("<img src=x onerror=alert(1)>", "&lt;img src=x onerror=alert(1)>"),
+        ("</td><script>", "&lt;/td>&lt;script>"),
+        ("&lt;b&gt;", "&amp;lt;b&amp;gt;"),
+        ("[click](javascript:alert(1))", "\\[click\\](javascript:alert(1))"),
+        ("![x](http://a/b)", "!\\[x\\](http://a/b)"),
+        ("`code`", "\\`code\\`"),
+        ("*bold* _slanted_ ~gone~ a|b", "\\*bold\\* \\_slanted\\_ \\~gone\\~ a\\|b"),
+        ("back\\slash", "back\\\\slash"),
+        ("step_scale", "step_scale"),
+        ("1 < 2 & 3", "1 < 2 & 3"),
+    ],
+)
+def test_texts_of_strangers_are_no_markdown(text, shown):
+    shown_table = format_markdown(of_settings(x=text)).splitlines()
+    (line,) = [line for line in shown_table if "| alpha (x=" in line and "| alpha (x=1)" not in line]
+    assert f"alpha (x={shown})" in line
+
+
+def test_sentences_around_the_tables_are_no_html_either(comparison):
+    noted = dataclasses.replace(comparison, notes=("<script>alert(1)</script> and [a](b)", "`--across x` is ours"))
+    shown = format_markdown(noted)
+    assert "- &lt;script>alert(1)&lt;/script> and [a\\](b)" in shown
+    assert "- `--across x` is ours" in shown
+
+
+@pytest.mark.parametrize("begin", ["=", "+", "-", "@", "\t"])
+def test_a_text_is_no_formula_of_a_spreadsheet(comparison, begin):
+    board = comparison.boards[0]
+    row = dataclasses.replace(board.rows[0], solver=f"{begin}cmd|'/c calc'!A0", rank=-1)
+    found = dataclasses.replace(comparison, boards=(dataclasses.replace(board, rows=(row,)),))
+    (shown,) = csv.DictReader(io.StringIO(format_csv(found)))
+    assert shown["solver"] == f"'{begin}cmd|'/c calc'!A0"
+    assert shown["rank"] == "-1", "numbers stay numbers"
+    assert shown["problem"] == "other"
+
+
+def test_texts_of_strangers_are_no_html_in_the_page_of_tables():
+    shown = format_html(of_settings(x="<img src=x onerror=alert(1)>"))
+    assert "<img" not in shown
+    assert "&lt;img src=x" in shown
 
 
 def test_runs_that_ended_worse_than_they_began_are_counted_in_every_format():

@@ -11,6 +11,7 @@ import pytest
 from report_samples import make_runs, worsened
 from result_samples import make_curve, make_record
 
+from drobench.harmless import harmless
 from drobench.results.comparison.leaderboard import leaderboard
 from drobench.results.comparison.question import Question
 from drobench.results.record import Component, Iterate, Status
@@ -117,7 +118,7 @@ def test_text_from_strangers_stays_text():
     assert not [tag for tag, _ in page.elements if tag == "img"]
     assert text.count("</script>") == text.count("<script") == 3
     assert "49" not in page.words, "names are no templates"
-    assert json.loads(page.unpacked("data"))["runs"][0]["reason"] == HOSTILE
+    assert json.loads(page.unpacked("data"))["runs"][0]["reason"] == harmless(HOSTILE)
 
 
 def test_all_runs_failed_is_said_plainly():
