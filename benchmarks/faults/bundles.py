@@ -1,7 +1,7 @@
 """Bundles that were damaged, cut, exchanged or forged on the way.
 
-Whatever was done to a bundle, `verify`, `merge` and everything that shows the merged runs must answer with a verdict or a
-message, within bounded memory: `unanswered` returns what was answered otherwise, with the way to draw it again.
+Whatever was done to a bundle, `verify`, `merge` and everything that shows the merged runs must answer with a verdict or
+a message, within bounded memory: `unanswered` returns what was answered otherwise, with the way to draw it again.
 """
 
 import contextlib

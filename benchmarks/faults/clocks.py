@@ -78,7 +78,7 @@ def _jumping_run(results: Path, seed: int, number: int) -> list[str]:
     draw = random.Random(seed)
     _move_clocks()
 
-    def jump(row: dict[str, Any]) -> None:
+    def jump(_: dict[str, Any]) -> None:
         Clock.ahead = draw.choice(JUMPS)
 
     Clock.ahead = draw.choice(JUMPS)

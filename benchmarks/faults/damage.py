@@ -21,8 +21,8 @@ _OLD = Path(__file__).parents[2] / "tests" / "corpus" / "0.1.0.zip"
 _OLD_RUNS = 4
 _RESUMED = (*SMALL[:-1], "budget.steps=40", "trainer.checkpoint_steps=10", "evaluation.every_passes=0.5", "seed=9")
 _REPORT_EVERY = 20
-# What a record without a seal says of these cannot be computed again, and `drobench verify` says so; an optimum can, but
-# only to the accuracy to which it is certified.
+# What a record without a seal says of these cannot be computed again, and `drobench verify` says so; an optimum can,
+# but only to the accuracy to which it is certified.
 _BELIEVED = {"seconds", "environment", "memory", "started_at", "reason", "optimum"}
 
 
@@ -67,8 +67,10 @@ def _look(count: int, seed: int) -> Outcome:
         finished = _expect_code(forked(_resume, _copied(sound, work))).value
         for number in range(count):
             _copied(sound, work)
-            try_one = _try_run if number % 3 else _try_beside
-            harmless += try_one(work, draw, before.value, finished, number, outcome)
+            if number % 3:
+                harmless += _try_run(work, draw, before.value, number, outcome)
+            else:
+                harmless += _try_beside(work, draw, before.value, finished, number, outcome)
             outcome.cases += 1
         os.chdir("/")
     outcome.note = f"{harmless} without any effect"
@@ -193,9 +195,7 @@ def _damage(file: Path, draw: random.Random) -> bool:
     return file.read_bytes() != before
 
 
-def _try_run(
-    root: Path, draw: random.Random, before: Seen, finished: float, number: int, outcome: Outcome
-) -> bool:
+def _try_run(root: Path, draw: random.Random, before: Seen, number: int, outcome: Outcome) -> bool:
     """Damage a file of a run, and look at the folder: scan, board, now and then the report, verification.
 
     Returns whether that had no effect at all.
@@ -224,9 +224,7 @@ def _try_run(
     noticed = verdict.code != 0 or bool(verdict.value)
     changed = _changed_fields(before, after, file.parent.name)
     told = noticed or changed <= _BELIEVED
-    outcome.expect(
-        same or (told and not sealed), f"{what}: {sorted(changed)} is another one, and nobody says so"
-    )
+    outcome.expect(same or (told and not sealed), f"{what}: {sorted(changed)} is another one, and nobody says so")
     return same and not noticed
 
 
@@ -236,9 +234,7 @@ def _changed_fields(before: Seen, after: Seen, run_id: str) -> set[str]:
     return {name for name in {*old, *new} if old.get(name) != new.get(name)}
 
 
-def _try_beside(
-    root: Path, draw: random.Random, before: Seen, finished: float, number: int, outcome: Outcome
-) -> bool:
+def _try_beside(root: Path, draw: random.Random, before: Seen, finished: float, number: int, outcome: Outcome) -> bool:
     """Damage a checkpoint, a certified optimum, a lock or a note, and go on with the run that was interrupted.
 
     Returns whether that had no effect at all.

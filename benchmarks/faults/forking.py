@@ -1,8 +1,8 @@
 """Children forked from a fresh process that has imported everything and computed nothing.
 
 Such a child starts within milliseconds, where a new interpreter takes seconds, and may be killed, cut off from its disk
-or led astray. It must not be forked from a process that has computed: the threads of polars and of OpenMP do not survive
-a fork, and the child would wait for them for ever.
+or led astray. It must not be forked from a process that has computed: the threads of polars and of OpenMP do not
+survive a fork, and the child would wait for them for ever.
 """
 
 import os
@@ -82,7 +82,8 @@ class Child:
             sink = os.open(self.folder / "output", os.O_WRONLY | os.O_CREAT)
             os.dup2(sink, 1)
             os.dup2(sink, 2)
-            sys.stdout, sys.stderr = (open(number, "w", closefd=False, errors="replace") for number in (1, 2))  # noqa: SIM115, PTH123  # until the end of the process
+            # Until the end of the process.
+            sys.stdout, sys.stderr = (open(number, "w", closefd=False, errors="replace") for number in (1, 2))  # noqa: SIM115
             value = function(*arguments)
             (self.folder / "value").write_bytes(pickle.dumps(value))
             code = 0

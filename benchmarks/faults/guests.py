@@ -20,14 +20,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from drobench_plugins.datasets.synthetic import SyntheticConfig, load_synthetic_dataset
-from drobench_plugins.problems.divergence_classification import DivergenceClassification, KLClassificationConfig
 from torch import Tensor
 
 from drobench import DatasetEntry, ProblemEntry, SolverEntry, hookimpl
 from drobench.data.dataset import Dataset
 from drobench.objective.forms import FiniteSum
 from drobench.solver import Solver
+from drobench_plugins.datasets.synthetic import SyntheticConfig, load_synthetic_dataset
+from drobench_plugins.problems.divergence_classification import DivergenceClassification, KLClassificationConfig
 
 _MEMORY = 8 << 30
 """Address space of the guest that takes all memory, so that the machine survives."""

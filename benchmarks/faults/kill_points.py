@@ -85,7 +85,7 @@ def _last_line(text: str) -> str:
 def _count(operation: Operation, folder: Path) -> int:
     seen = 0
 
-    def hook(event: str, arguments: tuple[object, ...]) -> None:
+    def hook(event: str, _: tuple[object, ...]) -> None:
         nonlocal seen
         seen += event.startswith(_EVENTS)
 
@@ -97,7 +97,7 @@ def _count(operation: Operation, folder: Path) -> int:
 def _die_at(operation: Operation, folder: Path, point: int) -> None:
     seen = 0
 
-    def hook(event: str, arguments: tuple[object, ...]) -> None:
+    def hook(event: str, _: tuple[object, ...]) -> None:
         nonlocal seen
         seen += event.startswith(_EVENTS)
         # Not again for the event that killing is.
@@ -261,4 +261,3 @@ OPERATIONS = (
     Operation(_with_two_folders, merge_folders, _merged_in_part),
     Operation(_with_old_bundle, pack_bundle, _whole_bundle),
 )
-

@@ -78,9 +78,7 @@ def _read(results: Path) -> dict[str, list[float]]:
     return found
 
 
-def _kill_once(
-    family: Family, undisturbed: _Undisturbed, results: Path, draw: random.Random, outcome: Outcome
-) -> None:
+def _kill_once(family: Family, undisturbed: _Undisturbed, results: Path, draw: random.Random, outcome: Outcome) -> None:
     target, moment = draw.choice(TARGETS), draw.uniform(0.0, undisturbed.seconds)
     what = f"{target} killed {moment:.2f} s after the start"
     command = family.start(*_words(undisturbed.file, results))

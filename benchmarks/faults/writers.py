@@ -21,7 +21,7 @@ def look(count: int, seed: int) -> Outcome:
 
 def _look(count: int, seed: int) -> Outcome:
     # Imported once and not in every child.
-    import drobench.app.report_file  # noqa: F401
+    import drobench.app.report_file
     import drobench.results.comparison.leaderboard
     import drobench.results.curves  # noqa: F401
 

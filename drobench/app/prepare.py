@@ -83,7 +83,8 @@ def prepare(
             _check_one_machine(config.trainer)
     except TimeLimitExpired:
         refusal = DatasetFailed(
-            f"timed out after {config.timeout:g} s while the dataset {data!r} was loading. Set `timeout=` to more seconds."
+            f"timed out after {config.timeout:g} s while the dataset {data!r} was loading. Set `timeout=` to more "
+            "seconds."
         )
     except Exception as error:  # a dataset may raise anything, and in a sweep it is the result of this cell
         refusal = error
