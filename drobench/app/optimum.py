@@ -50,19 +50,22 @@ def find_optimum(problem: Problem, instance: dict[str, Any], catalogue: Catalogu
     for found in solvers:
         reference = _solve(problem.form, convex, problem.start(torch.Generator().manual_seed(0)), found)
         if reference.optimum is not None:
-            content = {"value": reference.optimum.value, "method": reference.optimum.method}
-            write_atomically(file, json.dumps({**content, "certificate": reference.optimum.certificate}))
+            content = {name: getattr(reference.optimum, name) for name in ("value", "method", "certificate")}
+            write_atomically(file, json.dumps({**content, "checksum": content_id(content)}))
             return reference
         reasons.append(f"{found.entry.name}: {reference.reason}")
     return Reference(None, "; ".join(reasons) or "no exact reference solver is installed")
 
 
 def _read(file: Path) -> Optimum | None:
-    """Return a cached optimum; a file that cannot be read is as good as none, and will be written anew."""
+    """Return a cached optimum; a file that cannot be read, or was damaged, is as good as none and will be replaced."""
     try:
         content = json.loads(file.read_text())
+        # Every gap is measured from this number, so that a single wrong digit in it would be in all results.
+        if content.pop("checksum") != content_id(content):
+            return None
         return Optimum(value=float(content["value"]), method=content["method"], certificate=content["certificate"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 
 

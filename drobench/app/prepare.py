@@ -7,11 +7,12 @@ from typing import Any
 from drobench.app.code import Code, code_of
 from drobench.app.config import RunConfig
 from drobench.app.identity import asked_of
-from drobench.app.loading import DataFacts, LastDataset, Loader
+from drobench.app.loading import DataFacts, DatasetFailed, LastDataset, Loader
 from drobench.app.ranks import told_by_launcher
 from drobench.data.dataset import Dataset
 from drobench.errors import DrobenchError
 from drobench.registry import Catalogue
+from drobench.registry.time_limit import TimeLimitExpired, time_limit
 from drobench.results.record import content_id
 from drobench.training.loggers import check_logger
 from drobench.training.settings import TrainerConfig
@@ -71,7 +72,8 @@ def prepare(
     dataset, refusal = None, None
     try:
         catalogue.check_fit(problem, data)
-        loaded = (datasets or LastDataset()).load(config, catalogue)
+        with time_limit(config.timeout or 0):
+            loaded = (datasets or LastDataset()).load(config, catalogue)
         # Only now it is known what these settings of the dataset provide.
         catalogue.check_fit(problem, data, loaded.provides)
         dataset = loaded
@@ -79,6 +81,11 @@ def prepare(
         catalogue.check_processes(config.solver.name, config.trainer.processes)
         if not ranks_started:
             _check_one_machine(config.trainer)
+    except TimeLimitExpired:
+        refusal = DatasetFailed(
+            f"timed out after {config.timeout:g} s while the dataset {data!r} was loading. Set `timeout=` to more "
+            "seconds."
+        )
     except Exception as error:  # a dataset may raise anything, and in a sweep it is the result of this cell
         refusal = error
     asked = asked_of(config, catalogue, "" if dataset is None else dataset.sha256)

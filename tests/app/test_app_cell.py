@@ -119,14 +119,15 @@ class TestStale:
         assert run_cell(config, broken).status is Status.FAILED
         assert ResultStore(results).read(record.run_id).iterates.last is not None
 
-    def test_half_a_run_of_other_code_is_not_continued(self, configure, results, capsys):
+    @pytest.mark.parametrize("content", [b"{}", b"\xa2 no text"], ids=["other", "damaged"])
+    def test_half_a_run_of_other_code_is_not_continued(self, configure, results, capsys, content):
         stopping = catalogue_with(solvers=(guest("patient", interrupting),))
         config = configure("solver=patient", "trainer.checkpoint_steps=1", using=stopping)
         with pytest.raises((KeyboardInterrupt, SystemExit)):
             run_cell(config, stopping)
         (note,) = (results / ".work").glob("*/code.json")
         note.with_name("last.ckpt").touch()
-        note.write_text("{}")
+        note.write_bytes(content)
         repaired = catalogue_with(solvers=(guest("patient"),))
         assert run_cell(config, repaired).status is Status.BUDGET_SPENT
         assert "it was written by other code than that of this run" in capsys.readouterr().err

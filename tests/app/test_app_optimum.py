@@ -151,17 +151,30 @@ def test_an_optimum_is_not_taken_from_another_instance(optimum_of, catalogue):
     assert second.optimum.value != first.optimum.value
 
 
-def test_a_damaged_cache_is_not_the_end_of_a_run(optimum_of, tmp_path):
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda content: '{"value": 0.1, "met',
+        lambda content: "[1]",
+        lambda content: json.dumps({**json.loads(content), "value": 0.5}),
+        lambda content: json.dumps({"value": 0.5, "method": "exact_convex", "certificate": {}}),
+    ],
+    ids=["cut off", "another shape", "another number", "no checksum"],
+)
+def test_a_damaged_cache_is_not_the_end_of_a_run(optimum_of, tmp_path, damage):
     first = optimum_of()
     (file,) = (tmp_path / "optima").iterdir()
-    file.write_text('{"value": 0.1, "met')
+    sound = file.read_text()
+    file.write_text(damage(sound))
     assert optimum_of() == first
+    assert file.read_text() == sound
 
 
 def test_the_cached_file_holds_value_method_and_certificate(optimum_of, tmp_path):
     found = optimum_of()
     (file,) = (tmp_path / "optima").iterdir()
     stored = json.loads(file.read_text())
+    assert len(stored.pop("checksum")) == 64
     assert stored == {name: getattr(found.optimum, name) for name in ("value", "method", "certificate")}
 
 

@@ -1,6 +1,7 @@
 """What is settled before a run: each thing once, refusals kept, the id of what can be used."""
 
 import dataclasses
+import time
 
 import pytest
 import torch
@@ -39,6 +40,13 @@ def test_data_that_cannot_be_had_are_a_refusal_and_the_id_is_that_of_no_data(con
     prepared = prepare(config, guests)
     assert (prepared.dataset, prepared.run_id) == (None, identify(config, guests, ""))
     with pytest.raises(DatasetFailed, match=r"The dataset 'absent' could not be loaded: OSError: the disk is broken"):
+        prepared.usable_dataset()
+
+
+def test_data_that_never_come_are_given_up_when_the_time_of_the_run_is_over(configure):
+    guests = catalogue_with(datasets=(failing_dataset(factory=lambda config: time.sleep(60)),))
+    prepared = prepare(configure("dataset=absent", "timeout=0.05", using=guests, base=()), guests)
+    with pytest.raises(DatasetFailed, match=r"timed out after 0.05 s while the dataset 'absent' was loading"):
         prepared.usable_dataset()
 
 

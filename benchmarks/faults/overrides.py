@@ -2,13 +2,12 @@
 
 Real keys, groups and names are joined with values that have broken programs before. Whatever is drawn, the answer must
 be a configuration or a message: `unanswered` returns what was answered otherwise, with the way to draw it again.
-
-    python tests/faults/fuzzed_overrides.py SEED COUNT
 """
 
 import contextlib
 import dataclasses
 import io
+import os
 import random
 import sys
 import tempfile
@@ -19,6 +18,8 @@ from pathlib import Path
 
 import yaml
 
+from benchmarks.faults.forking import in_fresh_process
+from benchmarks.faults.outcome import Outcome
 from drobench.app.cli import main
 from drobench.app.composer import Composer
 from drobench.app.config import (
@@ -213,6 +214,19 @@ class Drawer:
         return self.random.choice((*BROKEN_YAML, f"title: {self.value()}\n"))
 
 
+def look(count: int, seed: int) -> Outcome:
+    """Try so many cases."""
+    return in_fresh_process(_look, count, seed)
+
+
+def _look(count: int, seed: int) -> Outcome:
+    sys.argv = ["drobench"]
+    # Commands set it for Hydra.
+    os.environ["HYDRA_FULL_ERROR"] = "1"
+    with tempfile.TemporaryDirectory(prefix="drobench-faults-") as here, contextlib.chdir(here):
+        return Outcome(count, unanswered(seed, count, Path(here)))
+
+
 class Fuzzer:
     """Puts cases to the program."""
 
@@ -281,10 +295,3 @@ def unanswered(seed: int, count: int, folder: Path) -> list[str]:
         except Exception:  # the faults that are looked for
             found.append(f"seed {seed}, case {number}: {case!a:.400}\n{traceback.format_exc()[-1500:]}")
     return found
-
-
-if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as here, contextlib.chdir(here):
-        faults = unanswered(int(sys.argv[1]), int(sys.argv[2]), Path(here))
-    print("\n".join(faults))
-    print(len(faults), "faults")
