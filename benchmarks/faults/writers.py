@@ -79,6 +79,7 @@ def _read(root: Path, seed: int, seconds: float) -> tuple[int, int]:
     from drobench.errors import DrobenchError
     from drobench.results.comparison.leaderboard import NothingToCompare, leaderboard
     from drobench.results.curves import StoredCurves
+    from drobench.results.report.content import gather
     from drobench.results.store import ResultStore
 
     end, done, told = time.monotonic() + seconds, 0, 0
@@ -88,7 +89,7 @@ def _read(root: Path, seed: int, seconds: float) -> tuple[int, int]:
         try:
             found = leaderboard(records, StoredCurves(store))
             if done % 5 == seed % 5:
-                write_report(store, records, found, root / f"report{seed}.html")
+                write_report(gather(found, records, store.curve), root / f"report{seed}.html")
         except NothingToCompare:
             continue
         except DrobenchError:

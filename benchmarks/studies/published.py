@@ -69,8 +69,9 @@ def main() -> None:
         store, records, found = compare(BUNDLE, folder, SMALL if options.small else None)
         output.mkdir(parents=True, exist_ok=True)
         (output / "leaderboard.md").write_text(page(found), encoding="utf-8")
-        write_report(store, records, found, output / "report.html")
-        written = {file.name: file for file in write_plots(gather(found, records, store.curve), drawn, ["png"])}
+        content = gather(found, records, store.curve)
+        write_report(content, output / "report.html")
+        written = {file.name: file for file in write_plots(content, drawn, ["png"])}
         for drawing, kept in PICTURES.items():
             matching = next(file for file_name, file in written.items() if file_name.startswith(drawing[:-4]))
             (output / kept).write_bytes(matching.read_bytes())

@@ -101,6 +101,10 @@ def _guarded(command: Callable[[Argument], int], argument: Argument) -> int:
     except DrobenchError as error:
         print(f"drobench: {harmless(str(error))}", file=sys.stderr)
         return error.exit_code
+    except UnicodeEncodeError as error:
+        # A word that no file can have as its name.
+        print(f"drobench: {harmless(repr(error.object))} cannot be encoded ({error.reason}).", file=sys.stderr)
+        return DrobenchError.exit_code
     except KeyboardInterrupt:
         print("drobench: interrupted; what was finished is kept. The same command goes on from here.", file=sys.stderr)
         return _EXIT_INTERRUPTED

@@ -56,9 +56,9 @@ def default_settings(config: type) -> dict[str, Any]:
 
 
 def _default(item: "dataclasses.Field[Any]") -> Any:
-    if item.default_factory is not dataclasses.MISSING:
-        return item.default_factory()
-    return item.default
+    # By its type: a class that was sent to another process has a mark of its own for what is missing.
+    factory: Any = item.default_factory
+    return item.default if isinstance(factory, type(dataclasses.MISSING)) else factory()
 
 
 def _stored(value: Any) -> Any:

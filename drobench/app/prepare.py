@@ -69,7 +69,8 @@ def prepare(
         # The others do not log.
         check_logger(config.logger)
     problem, data = config.problem.name, config.dataset.name
-    dataset, refusal = None, None
+    dataset: Dataset | DataFacts | None = None
+    refusal: Exception | None = None
     try:
         catalogue.check_fit(problem, data)
         with time_limit(config.timeout or 0):

@@ -46,7 +46,7 @@ class _Running:
         return time.monotonic() - self.began
 
 
-def execute(cells: Sequence[Cell], jobs: int, done: Done, waits: Waits = lambda _: None) -> list[Record]:
+def execute(cells: Sequence[Cell], jobs: int, done: Done, waits: Waits = lambda _: None) -> None:
     """Compute the cells. Ctrl-C ends all of them, unrecorded.
 
     Args:
@@ -64,7 +64,6 @@ def execute(cells: Sequence[Cell], jobs: int, done: Done, waits: Waits = lambda 
             pool.start()
             time.sleep(_POLL_SECONDS)
             pool.look()
-    return pool.records
 
 
 class _Pool:
@@ -79,7 +78,6 @@ class _Pool:
         """The cells that other processes compute."""
         self.looked_at_busy = time.monotonic()
         self.said_that_it_waits = False
-        self.records: list[Record] = []
 
     def start(self) -> None:
         """Start as many cells as may run at a time."""
@@ -135,7 +133,6 @@ class _Pool:
             self.busy.append(cell)
 
     def _end(self, cell: Cell, record: Record) -> None:
-        self.records.append(record)
         self.done(cell, record)
 
     def _look_at_busy(self) -> None:

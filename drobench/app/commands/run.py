@@ -58,6 +58,9 @@ def run_with_hydra(words: list[str]) -> int:
     set_home_in_environment()
     # Hydra's own parser, since its flags may have values too.
     typed = get_args_parser().parse_args(words)
+    exclusive = [typed.run, typed.multirun, typed.cfg, typed.info, typed.shell_completion]
+    if sum(bool(chosen) for chosen in exclusive) > 1:
+        raise ConfigError("Only one of --run, --multirun, --cfg, --info and --shell-completion can be asked for.")
     if not typed.shell_completion:
         check_overrides(typed.overrides, group_names(catalogue))
     sys.argv = ["drobench-run", *words]

@@ -2,7 +2,7 @@
 
 import argparse
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from drobench.app.commands.parsing import AddCommand, add_results, results_of
 from drobench.errors import DrobenchError
@@ -17,6 +17,13 @@ if TYPE_CHECKING:
     from drobench.results.curves import StoredCurves
     from drobench.results.record import Outcome, Record, Status
     from drobench.results.store import ResultStore, Trouble
+
+
+class CellEnd(NamedTuple):
+    """How a cell ended."""
+
+    status: "Status"
+    outcome: "Outcome | None"
 
 
 def add_commands(add: AddCommand) -> None:
@@ -87,10 +94,10 @@ def _run_sweep(options: argparse.Namespace, results: "Path", console: "Console")
         for cell in planned.remaining:
             console.print(f"  {escape(cell.label)}")
         return 0
-    records = _execute(console, planned, options.jobs, StoredCurves(store)) if planned.remaining else []
+    ended = _execute(console, planned, options.jobs, StoredCurves(store)) if planned.remaining else []
     _compare(console, store, planned, results)
-    _show_end(console, records, results)
-    return 1 if any(record.status in FAILURES for record in records) else 0
+    _show_end(console, ended, results)
+    return 1 if any(cell.status in FAILURES for cell in ended) else 0
 
 
 def _show_plan(console: "Console", planned: "Plan", store: "ResultStore") -> None:
@@ -119,7 +126,8 @@ def _show_plan(console: "Console", planned: "Plan", store: "ResultStore") -> Non
         )
 
 
-def _execute(console: "Console", planned: "Plan", jobs: int, curves: "StoredCurves") -> "list[Record]":
+def _execute(console: "Console", planned: "Plan", jobs: int, curves: "StoredCurves") -> "list[CellEnd]":
+    """Compute the cells, with a line for each; of thousands of records only how they ended is kept."""
     from rich.markup import escape
     from rich.progress import (
         BarColumn,
@@ -142,6 +150,7 @@ def _execute(console: "Console", planned: "Plan", jobs: int, curves: "StoredCurv
         TextColumn("left"),
         TimeRemainingColumn(),
     )
+    ended: list[CellEnd] = []
     with Progress(*columns, console=console) as bar:
         task = bar.add_task("cells", total=len(planned.remaining))
 
@@ -152,13 +161,15 @@ def _execute(console: "Console", planned: "Plan", jobs: int, curves: "StoredCurv
                 f"  [{style}]{record.status:<12}[/{style}] {record.short_id}  {escape(cell.label)}{seconds}"
                 f"{escape(_matter(record, curves))}"
             )
+            ended.append(CellEnd(record.status, record.outcome))
             bar.advance(task)
 
         def waits(cells: "Sequence[Cell]") -> None:
             names = ", ".join(short_id(cell.run_id) for cell in cells)
             bar.console.print(f"  waiting for {len(cells)} cells that another process computes: {names}")
 
-        return execute(planned.remaining, jobs, done, waits)
+        execute(planned.remaining, jobs, done, waits)
+    return ended
 
 
 def _matter(record: "Record", curves: "StoredCurves") -> str:
@@ -206,7 +217,7 @@ def _compare(console: "Console", store: "ResultStore", planned: "Plan", results:
     )
 
 
-def _show_end(console: "Console", records: "list[Record]", results: "Path") -> None:
+def _show_end(console: "Console", records: "Sequence[CellEnd | Record]", results: "Path") -> None:
     from rich.markup import escape
 
     from drobench.results.outcome import in_words
@@ -222,7 +233,7 @@ def _show_end(console: "Console", records: "list[Record]", results: "Path") -> N
     )
 
 
-def _noteworthy(records: "Sequence[Record]") -> "dict[Outcome, int]":
+def _noteworthy(records: "Sequence[CellEnd | Record]") -> "dict[Outcome, int]":
     """Return how many records have each outcome that is not what was wanted."""
     from drobench.results.record import Outcome
 
@@ -230,7 +241,7 @@ def _noteworthy(records: "Sequence[Record]") -> "dict[Outcome, int]":
     return {outcome: count for outcome in wanting if (count := sum(run.outcome is outcome for run in records))}
 
 
-def _counted(records: "Sequence[Record]") -> "dict[Status, int]":
+def _counted(records: "Sequence[CellEnd | Record]") -> "dict[Status, int]":
     """Return how many records have each status."""
     from drobench.results.record import Status
 

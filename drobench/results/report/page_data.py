@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 from drobench.results.comparison.labels import content_key
+from drobench.results.fields import storable
 from drobench.results.outcome import Ending, explanation
 from drobench.results.record import Record
 from drobench.results.report.content import BoardView, Content
@@ -37,7 +38,11 @@ def payload(content: Content) -> str:
         "runs": runs,
         "profiles": _profiles_data(content),
     }
-    return json.dumps(payload, separators=(",", ":"), allow_nan=False)
+    try:
+        return json.dumps(payload, separators=(",", ":"), allow_nan=False)
+    except ValueError:
+        # A stranger's curve may have infinite costs. To look for them in all others would take its time.
+        return json.dumps(storable(payload), separators=(",", ":"), allow_nan=False)
 
 
 def _board_data(content: Content, view: BoardView) -> dict[str, Any]:
