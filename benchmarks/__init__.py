@@ -22,6 +22,7 @@ results of a sweep does so if these are few.
 | studies.figure1 | Figure 1, from `drobench sweep paper_figure1` | reproduction.md, pictures/figure1.png |
 | studies.constrained_quadratic | projection, penalty and sampling of constraints | constrained-quadratic.md |
 | studies.published | the leaderboard of `drobench sweep showcase` | leaderboard/leaderboard.md |
+| faults | what is promised when something goes wrong, by making it go wrong | reliability.md |
 | twins.closeness | how close the twins are to the real data | twins.md |
 | twins.fit | the tables behind the twins, fitted to the real data | - |
 """

@@ -192,8 +192,9 @@ class Drawer:
             self.random.choice((self.word, self.value, lambda: self.random.choice(OPTIONS)))()
             for _ in range(self.random.randint(0, 4))
         ]
-        # No system hands on a zero byte.
-        return tuple(word.replace("\x00", "") for word in (*self.random.choice(COMMANDS), *further))
+        # No system hands on a zero byte, or half of a character.
+        words = (word.replace("\x00", "").replace("\ud800", "") for word in further)
+        return (*self.random.choice(COMMANDS), *words)
 
     def _entry(self, key: str) -> object:
         if self.random.random() < 0.25:

@@ -22,8 +22,7 @@ def look(count: int, seed: int) -> Outcome:
 def _look(count: int, seed: int) -> Outcome:
     # Imported once and not in every child.
     import drobench.app.report_file
-    import drobench.results.comparison.leaderboard
-    import drobench.results.curves  # noqa: F401
+    import drobench.app.stored_comparison  # noqa: F401
 
     outcome = Outcome()
     with tempfile.TemporaryDirectory(prefix="drobench-faults-") as name:
@@ -41,7 +40,7 @@ def _look(count: int, seed: int) -> Outcome:
             messages += told
         last = Child(_finish, root).wait(_LONGEST)
         outcome.expect(last.code == 0, f"in the end: {last.text[-800:]}")
-    outcome.note = f"{messages} times a run was gone when its turn came, and that was said"
+    outcome.note = f"{messages} runs were spoilt, or gone when their turn came, and that was said"
     return outcome
 
 
@@ -76,27 +75,23 @@ def _write(root: Path, seed: int, seconds: float) -> tuple[int, int]:
 def _read(root: Path, seed: int, seconds: float) -> tuple[int, int]:
     """Compare what is there and write reports, again and again; return how many times, and how often one was gone."""
     from drobench.app.report_file import write_report
-    from drobench.errors import DrobenchError
-    from drobench.results.comparison.leaderboard import NothingToCompare, leaderboard
-    from drobench.results.curves import StoredCurves
-    from drobench.results.report.content import gather
-    from drobench.results.store import ResultStore
+    from drobench.app.stored_comparison import compare_stored, draw_stored
+    from drobench.results.comparison.leaderboard import NothingToCompare
+    from drobench.results.store import ResultStore, Trouble
 
-    end, done, told = time.monotonic() + seconds, 0, 0
+    end, done = time.monotonic() + seconds, 0
     store = ResultStore(root)
+    told: list[Trouble] = []
     while time.monotonic() < end:
-        records = store.records().records
         try:
-            found = leaderboard(records, StoredCurves(store))
             if done % 5 == seed % 5:
-                write_report(gather(found, records, store.curve), root / f"report{seed}.html")
+                write_report(draw_stored(store, told.append)[1], root / f"report{seed}.html")
+            else:
+                compare_stored(store, told.append)
         except NothingToCompare:
             continue
-        except DrobenchError:
-            # Between the list of records and its curve a run was set aside; the same command again does without it.
-            told += 1
         done += 1
-    return done, told
+    return done, len(told)
 
 
 def _finish(root: Path) -> None:

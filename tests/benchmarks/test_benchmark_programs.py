@@ -37,6 +37,16 @@ class Case:
 # Pictures are drawn by a package that drobench does not need.
 PICTURE = ("--picture", "{picture}") if find_spec("matplotlib") is not None else ()
 CASES = {
+    "benchmarks.faults": [
+        Case(
+            (
+                r"^\| scenario \| what is done \|",
+                r"^\| kill_points \| .* \| \d+ \| 0 \|",
+                r"^\| damage \| .* \| 0 \|",
+                r"^\| overrides \| .* \| 30 \| 0 \|",
+            )
+        )
+    ],
     "benchmarks.speed.gcivr_epoch": [
         Case((r"^what +time +base +ratio", r"^GCIVR epoch .* S = sqrt\(m\) ", "^GCIVR .* / 2 "))
     ],
