@@ -191,11 +191,17 @@ def damaged(content: bytes, draw: random.Random) -> bytes:
     return bytes(changed)
 
 
-def _damage(file: Path, draw: random.Random) -> bool:
-    """Damage a file; return whether its content is another one."""
+def _damage(file: Path, draw: random.Random) -> str:
+    """Damage a file; return the first place where its content is another one, nothing if there is none."""
     before = file.read_bytes()
-    file.write_bytes(damaged(before, draw))
-    return file.read_bytes() != before
+    after = damaged(before, draw)
+    file.write_bytes(after)
+    if before == after:
+        return ""
+    pairs = zip(before, after, strict=False)
+    at = next((place for place, (old, new) in enumerate(pairs) if old != new), min(len(before), len(after)))
+    near = slice(max(0, at - 30), at + 20)
+    return f"{before[near]!r} became {after[near]!r}"
 
 
 def _try_run(root: Path, draw: random.Random, before: Seen, number: int, outcome: Outcome) -> bool:
@@ -206,8 +212,10 @@ def _try_run(root: Path, draw: random.Random, before: Seen, number: int, outcome
     file = draw.choice([file for file in sorted(root.glob("[0-9a-f]*/*")) if len(file.parent.name) == 64])
     sealed = b'"checksum"' in (file.parent / "record.json").read_bytes()
     what = f"case {number}, {'sealed' if sealed else 'old'} {file.name}"
-    if not _damage(file, draw):
+    done = _damage(file, draw)
+    if not done:
         return True
+    what += f" ({done})"
     ended = forked(_see, root)
     if ended.code != 0:
         outcome.findings.append(f"{what}: {ended.text[-600:]}")
@@ -254,8 +262,10 @@ def _try_beside(root: Path, draw: random.Random, before: Seen, finished: float, 
     folder = draw.choice((".work", ".work", ".optima", ".locks"))
     file = draw.choice(sorted(path for path in (root / folder).rglob("*") if path.is_file()))
     what = f"case {number}, {folder}/{file.name if folder == '.work' else file.suffix}"
-    if not _damage(file, draw):
+    done = _damage(file, draw)
+    if not done:
         return True
+    what += f" ({done})"
     looks: tuple[Callable[[], ChildEnded], ...] = (lambda: forked(_see, root), lambda: forked(_resumed, root))
     seen, resumed = (look() for look in looks)
     same = seen.code == 0 and (seen.value.board, seen.value.records) == (before.board, before.records)

@@ -10,7 +10,7 @@ from drobench.results.contents import CURVE, MOST_CELLS
 from drobench.results.fields import DamagedRecord
 from drobench.results.outcome import Ending, ending_of, scored_start
 from drobench.results.record import Outcome, Record
-from drobench.results.store import ResultStore, Trouble
+from drobench.results.store import ResultStore, Trouble, UnknownRun
 
 RUN = "run_id"
 """The column that tells the runs of a common frame apart."""
@@ -35,7 +35,7 @@ class ManyCurves(Protocol):
 
 
 class UnreadableCurves(DrobenchError):
-    """Curves that cannot be read; their runs were set aside.
+    """Curves that cannot be read; their runs were set aside, or are gone.
 
     Args:
         troubles: What is wrong with each, by the id of its run.
@@ -70,7 +70,7 @@ class StoredCurves:
         """
         try:
             return self.store.curve(run_id)
-        except DamagedRecord:
+        except (DamagedRecord, UnknownRun):
             self._raise_unreadable([run_id])
             return self.store.curve(run_id)  # somebody has replaced it in the meantime
 
@@ -121,6 +121,9 @@ class StoredCurves:
     def _trouble(self, run_id: str) -> Trouble | None:
         try:
             self.store.curve(run_id)
+        except UnknownRun:
+            folder = self.store.root / run_id
+            return Trouble(folder, f"{folder} is gone: another process has moved it away since the runs were listed.")
         except DamagedRecord as error:
             try:
                 place = self.store.set_aside(run_id)

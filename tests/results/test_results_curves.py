@@ -56,6 +56,16 @@ def test_all_damaged_curves_are_set_aside_at_once_and_the_others_stay(store):
     assert StoredCurves(store).many([second], COLUMNS).height == 3
 
 
+def test_a_run_that_is_gone_since_the_list_was_made_is_named_and_the_others_stay(store):
+    first, second, third = run_ids(store)
+    store.set_aside(second)
+    with pytest.raises(UnreadableCurves, match="is gone: another process has moved it away") as caught:
+        StoredCurves(store).many([first, second, third], COLUMNS)
+    assert set(caught.value.troubles) == {second}
+    with pytest.raises(UnreadableCurves, match="is gone"):
+        StoredCurves(store)(second)
+
+
 def test_a_damaged_run_that_somebody_holds_is_left_in_place_and_named(store):
     first = run_ids(store)[0]
     damage(store, first)

@@ -256,3 +256,11 @@ def test_runs_of_a_multirun_are_stored_in_one_place_wherever_a_solver_goes(comma
     ended = command("run", "-m", *SMALL, "solver=wandering", "seed=0,1", f"results={results.name}")
     assert ended.code == 0, ended
     assert len(records_in(results)) == 2
+
+
+@pytest.mark.parametrize("others", [("--cfg", "job"), ("--info", "all"), ("--run",)])
+def test_two_flags_of_hydra_that_exclude_each_other_are_refused_by_name(command, others):
+    outcome = command("run", "--multirun", *others)
+    assert outcome.code == 2
+    assert "--multirun" in outcome.err
+    assert others[0] in outcome.err
