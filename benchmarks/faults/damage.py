@@ -35,12 +35,12 @@ class Seen:
 
     Attributes:
         board: A checksum of the leaderboard as JSON.
-        records: Checksums of each field of each record, by id and name.
+        records: What each record says, by id.
         troubles: What was reported.
     """
 
     board: str
-    records: dict[str, dict[str, str]]
+    records: dict[str, dict[str, Any]]
     troubles: list[str]
 
 
@@ -145,10 +145,7 @@ def _see(root: Path) -> Seen:
             troubles.append(str(error))
     else:
         raise RuntimeError(f"no board at the second attempt either: {troubles}")
-    records = {
-        record.run_id: {name: _checksum(json.dumps(value)) for name, value in json.loads(record.to_json()).items()}
-        for record in scan.records
-    }
+    records = {record.run_id: json.loads(record.to_json()) for record in scan.records}
     return Seen(_checksum(board), records, troubles)
 
 
