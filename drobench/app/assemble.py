@@ -63,6 +63,8 @@ def assemble(prepared: Prepared, optima: Path, reference: Reference | None = Non
         solver=solver.factory(config.solver),
         build_oracles=[partial(build_oracle, form, config.seed, start) for form in route.stages],
         **_stage_limits(config, len(route.stages)),
+        adapt_weight=config.reformulation.adapt_alpha,
+        stages_stall=config.reformulation.stage_passes is None,
         start=start,
         recover=route.recover,
         projects=route.projects,

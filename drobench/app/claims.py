@@ -20,7 +20,15 @@ from drobench.results.parts import certified_within
 from drobench.results.record import ITERATE_FIELDS, Iterate, Record, Status, content_id
 from drobench.training.budget import Budget, BudgetConfig
 
-_COUNTERS = ("inner_values", "inner_jacobians", "loss_gradients", "constraint_checks", "projections")
+_COUNTERS = (
+    "inner_values",
+    "inner_jacobians",
+    "loss_gradients",
+    "constraint_checks",
+    "projections",
+    "hessian_rows",
+    "hessian_products",
+)
 _NEVER_FALLING = (*_COUNTERS, "step", "passes", "oracle_calls", "sample_calls", "solver_seconds")
 # Of one number that two files hold, or that was computed twice in one process.
 _TOLERANCE = 1e-9

@@ -96,6 +96,8 @@ def finished_record(prepared: Prepared, assembly: Assembly, module: SolverModule
             loss_gradients=counts["loss_gradients"],
             constraint_checks=counts["constraint_checks"],
             projections=counts["projections"],
+            hessian_rows=counts["hessian_rows"],
+            hessian_products=counts["hessian_products"],
             passes=usage.passes,
         ),
         communication=Communication(rounds=counts["communication_rounds"], bytes=counts["communication_bytes"]),

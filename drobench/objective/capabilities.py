@@ -19,6 +19,9 @@ class Capability(Enum):
     ONLY_NUMBERED_CONSTRAINTS = "no constraint beside those that are numbered, which a method of draws would not see"
     PROJECTION = "a projection on its feasible set (`Constraints.project`)"
     CONVEXITY = "convexity, of its objective and of its constraints"
+    SECOND_DERIVATIVES = (
+        "second derivatives: a matrix, or products with vectors (`Composite.hessian`, `Composite.hessian_product`)"
+    )
     MIRROR_STEP = "a step in the geometry of each player (`MinMax.mirror_step`)"
 
 

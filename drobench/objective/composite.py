@@ -7,7 +7,7 @@ constrained ones.
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from torch import Tensor
@@ -20,7 +20,7 @@ from drobench.objective.regularizers import Regularizer
 from drobench.objective.sampling import Rows
 
 Total = Callable[[Tensor], Tensor]
-"""Sums a tensor over all processes."""
+"""Sums a tensor over all processes, or takes its maximum."""
 
 
 class Means(NamedTuple):
@@ -71,6 +71,16 @@ class RowTerms(NamedTuple):
     shift: Tensor
 
 
+class Settled(NamedTuple):
+    """What was measured on all rows, after the dual variables had been set to their best values there."""
+
+    point: Tensor
+    means: list[Means]
+    """One for each part of the rows."""
+    original: float | None
+    """The objective of the problem itself at `point`, without any smoothing; `None`: see `Composite.original_at`."""
+
+
 class Composite(ABC):
     """One instance of the composite form. Oracles count around it; solvers never see it directly."""
 
@@ -90,6 +100,14 @@ class Composite(ABC):
     """A step size not to begin above, for smoothed kinks that a curvature estimate on a few rows may miss."""
     rescalable: bool = True
     """Whether estimates at one shift can be expressed at another."""
+    settles: bool = False
+    """Whether there are dual variables whose best values follow from the losses of all rows: see `settle`."""
+    scaled_duals: int = 0
+    """Dual variables, the last coordinates, whose proximal map is their own, so that steps may be scaled there."""
+    penalty_weight: float | None = None
+    """Of the largest violation, where constraints are penalised and the weight may be changed: see `weighted`."""
+    smoothing_error: float = 0.0
+    """By how much smoothing can change the objective at most; 0 for an equivalent form."""
     constraint_rows: int = 0
     """Rows over which constraints sum, where such sums can be pooled over processes (`Rows.data`); 0: they cannot."""
 
@@ -101,6 +119,7 @@ class Composite(ABC):
             fixed_temperature=self.rescalable or not self.uses_shift,
             constraints=self.constraints > 0,
             only_numbered_constraints=not self.cheap_constraints,
+            second_derivatives=self.has_hessian or self.has_hessian_products,
         )
 
     @abstractmethod
@@ -133,6 +152,23 @@ class Composite(ABC):
             "give. Use a solver of means over rows."
         )
 
+    has_hessian: bool = False
+    """Whether `hessian` is there: second derivatives as a matrix."""
+    has_hessian_products: bool = False
+    """Whether `hessian_product` is there."""
+
+    def hessian(self, point: Tensor, rows: Rows, weights: Tensor, shift: Tensor) -> Tensor:
+        """Return these rows' part of the mean Hessian of `h_i + <weights, g_i>` at `point`, `(d, d)`.
+
+        With `weights = f'(y)` at the inner mean `y`, and the Jacobian `J` of that mean, the Hessian of the smooth part
+        is this plus `J^T f''(y) J`. Processes' parts, which count by their share of the draw, add up to the mean.
+        """
+        raise DrobenchError(f"{type(self).__name__} has no matrix of second derivatives.")
+
+    def hessian_product(self, point: Tensor, rows: Rows, weights: Tensor, shift: Tensor, vector: Tensor) -> Tensor:
+        """Return the same matrix times a vector, without the matrix."""
+        raise DrobenchError(f"{type(self).__name__} has no second derivatives.")
+
     def rescale(self, inner: Tensor, old: Tensor, new: Tensor) -> Tensor:
         """Express inner values or Jacobians given at shift `old` at shift `new`."""
         return inner
@@ -144,6 +180,25 @@ class Composite(ABC):
     def best_shift(self, value: Tensor, shift: Tensor) -> Tensor:
         """Return the shift that suits a point whose inner value at `shift` is `value`; by default, that shift."""
         return shift
+
+    def settle(self, point: Tensor, parts: Sequence[Rows], total: Total, maximum: Total) -> Settled:
+        """Measure on `parts`, which make up all rows, with the dual variables at their best; one look at each row."""
+        raise DrobenchError(f"{type(self).__name__} has no dual variables to settle.")
+
+    def largest_surrogate(self, point: Tensor) -> float:
+        """Return the largest of all constraints' surrogates; below zero where all hold."""
+        raise DrobenchError(f"{type(self).__name__} has no constraints.")
+
+    def weighted(self, weight: float) -> "Composite":
+        """Return the same form with another `penalty_weight`."""
+        raise DrobenchError(f"{type(self).__name__} has no penalty whose weight could be changed.")
+
+    def original_at(self, point: Tensor, inner_value: Tensor, loss_value: Tensor, shift: Tensor) -> Tensor:
+        """Return the objective of the problem itself, from means over all rows at a shift chosen for `point`.
+
+        By default there is nothing between that and `Psi`.
+        """
+        return self.value_at(point, inner_value, loss_value, shift)
 
     def everything(self) -> Rows:
         """Return the full index sets."""

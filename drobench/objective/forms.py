@@ -163,6 +163,17 @@ class Constraints(ABC):
         """
         raise DrobenchError(f"{type(self).__name__} is no sum over rows.")
 
+    has_hessian: bool = False
+    """Whether `hessian` and `hessian_product` are there."""
+
+    def hessian(self, point: Tensor, index: Index, outer: Tensor, curve: Tensor) -> Tensor:
+        """Return `sum_k outer_k grad c_k grad c_k^T + curve_k Hessian c_k` of the surrogates, `(d, d)`."""
+        raise DrobenchError(f"{type(self).__name__} has no second derivatives.")
+
+    def hessian_product(self, point: Tensor, index: Index, outer: Tensor, curve: Tensor, vector: Tensor) -> Tensor:
+        """Return the same matrix times a vector."""
+        raise DrobenchError(f"{type(self).__name__} has no second derivatives.")
+
     cheap_count: int = 0
     """Number of further constraints that cost next to nothing and are evaluated in every step."""
 

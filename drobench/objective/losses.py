@@ -11,9 +11,38 @@ from copy import copy
 
 import torch
 from torch import Tensor
-from torch.nn.functional import linear, softplus
+from torch.nn.functional import linear
 
+from drobench.errors import DrobenchError
 from drobench.objective.sampling import Index
+from drobench.objective.score_losses import (
+    CrossEntropyLoss,
+    LogisticLoss,
+    Margin,
+    MarginLoss,
+    ScoreLoss,
+    SigmoidLoss,
+    smooth_hinge,
+)
+
+__all__ = [
+    "CrossEntropyLoss",
+    "LinearMarginLosses",
+    "LinearScoreLosses",
+    "LogisticLoss",
+    "Losses",
+    "Margin",
+    "MarginLoss",
+    "NetworkLosses",
+    "NoLosses",
+    "Pullback",
+    "PullbackDifference",
+    "RememberedMargins",
+    "ScoreLoss",
+    "SigmoidLoss",
+    "difference_of",
+    "smooth_hinge",
+]
 
 Pullback = Callable[[Tensor], Tensor]
 """Maps cotangents `(k, q, rows)` to `sum_i cotangent_i grad f_i(x_k)`, of shape `(k, q, d)`."""
@@ -21,78 +50,8 @@ Pullback = Callable[[Tensor], Tensor]
 PullbackDifference = Callable[[Tensor, float], Tensor]
 """Maps cotangents `(2, q, rows)` and a factor to the difference of two pullbacks, of shape `(q, d)`."""
 
-# The default threshold of softplus (20) is wrong by 2e-9; beyond 40 the linear branch is exact in float64.
-_SOFTPLUS_THRESHOLD = 40.0
 _ROWS_AT_ONCE = 64
-
-
-def smooth_hinge(values: Tensor, width: float) -> tuple[Tensor, Tensor]:
-    """Return `width softplus(v / width)`, at most `width ln 2` above `max(v, 0)`, and its derivative."""
-    scaled = values / width
-    return width * softplus(scaled, threshold=_SOFTPLUS_THRESHOLD), torch.sigmoid(scaled)
-
-
-class ScoreLoss(ABC):
-    """A loss as a function of the model's scores and the targets."""
-
-    convex: bool
-    """Whether the loss is convex in the scores."""
-
-    @abstractmethod
-    def value_and_slope(self, scores: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        """Return losses `(..., rows)` and their derivatives by the scores, shaped as the scores."""
-
-
-class MarginLoss(ScoreLoss):
-    """A loss of the margin `t = y s`, for labels `y` in {-1, +1} and scores `s`."""
-
-    @abstractmethod
-    def of_margin(self, margins: Tensor) -> tuple[Tensor, Tensor]:
-        """Return losses and their derivatives by the margin."""
-
-    def value_and_slope(self, scores: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        values, slopes = self.of_margin(scores * targets)
-        return values, slopes * targets
-
-
-class LogisticLoss(MarginLoss):
-    """`ln(1 + exp(-t))`."""
-
-    convex = True
-
-    def of_margin(self, margins: Tensor) -> tuple[Tensor, Tensor]:
-        opposite = margins.neg()
-        return softplus(opposite, threshold=_SOFTPLUS_THRESHOLD), torch.sigmoid(opposite).neg()
-
-
-class Margin(MarginLoss):
-    """The margin `t` itself, for reductions that need it rather than a loss of it."""
-
-    convex = True
-
-    def of_margin(self, margins: Tensor) -> tuple[Tensor, Tensor]:
-        return margins, torch.ones_like(margins)
-
-
-class SigmoidLoss(MarginLoss):
-    """`1 / (1 + exp(t))`: bounded, smooth, not convex."""
-
-    convex = False
-
-    def of_margin(self, margins: Tensor) -> tuple[Tensor, Tensor]:
-        values = torch.sigmoid(-margins)
-        return values, -values * torch.sigmoid(margins)
-
-
-class CrossEntropyLoss(ScoreLoss):
-    """`ln sum exp(s) - s_y` for scores `(..., rows, classes)` and class numbers `y`."""
-
-    convex = True
-
-    def value_and_slope(self, scores: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        chosen = torch.nn.functional.one_hot(targets, scores.shape[-1]).to(scores.dtype)
-        values = torch.logsumexp(scores, dim=-1) - (scores * chosen).sum(dim=-1)
-        return values, torch.softmax(scores, dim=-1) - chosen
+_GRAM_ROWS = 4096
 
 
 class Losses(ABC):
@@ -142,6 +101,27 @@ class Losses(ABC):
             gradients.append(pullback(torch.eye(some.numel(), dtype=found.dtype, device=found.device)[None])[0])
         return torch.cat(values), torch.cat(gradients)
 
+    def hessian(self, point: Tensor, index: Index, outer: Tensor, curve: Tensor) -> Tensor:
+        """Return `sum_i outer_i grad f_i grad f_i^T + curve_i Hessian f_i` over the rows, `(d, d)`.
+
+        Every reduction's second derivatives are of this kind; `outer` and `curve` have a number for each row.
+        """
+        raise DrobenchError(f"{type(self).__name__} has no matrix of second derivatives.")
+
+    def hessian_product(self, point: Tensor, index: Index, outer: Tensor, curve: Tensor, vector: Tensor) -> Tensor:
+        """Return the same matrix times a vector, `(d,)`, at the cost of two gradients or so."""
+        raise DrobenchError(f"{type(self).__name__} has no second derivatives.")
+
+    @property
+    def has_hessian(self) -> bool:
+        """Whether `hessian` is there."""
+        return type(self).hessian is not Losses.hessian
+
+    @property
+    def has_hessian_products(self) -> bool:
+        """Whether `hessian_product` is there."""
+        return type(self).hessian_product is not Losses.hessian_product
+
     def mean(self, points: Tensor, index: Index) -> tuple[Tensor, Tensor]:
         """Return mean losses `(k,)` and mean gradients `(k, d)` over the rows; zeros where there is no row."""
         values, pullback = self.linearize(points, index)
@@ -176,6 +156,12 @@ class NoLosses(Losses):
         return points.new_zeros(points.shape[0], 0), lambda cotangents: cotangents.new_zeros(
             *cotangents.shape[:2], self.dimension
         )
+
+    def hessian(self, point: Tensor, index: Index, outer: Tensor, curve: Tensor) -> Tensor:
+        return point.new_zeros(self.dimension, self.dimension)
+
+    def hessian_product(self, point: Tensor, index: Index, outer: Tensor, curve: Tensor, vector: Tensor) -> Tensor:
+        return torch.zeros_like(vector)
 
 
 class RememberedMargins:
@@ -272,6 +258,24 @@ class LinearMarginLosses(Losses):
         here, there = self.loss.of_margin(margins)[1].unbind()
         return torch.addmv(self.ignored, rows.T, here - there, beta=0, alpha=1.0 / max(rows.shape[0], 1))
 
+    def hessian(self, point: Tensor, index: Index, outer: Tensor, curve: Tensor) -> Tensor:
+        rows, weights = self._row_weights(point, index, outer, curve)
+        total = point.new_zeros(self.dimension, self.dimension)
+        # In pieces: what is made of the rows stays in the processor's cache, and is never as large as the data.
+        for some, weight in zip(torch.split(rows, _GRAM_ROWS), torch.split(weights, _GRAM_ROWS), strict=True):
+            total.addmm_(some.T, some * weight[:, None])
+        return total
+
+    def hessian_product(self, point: Tensor, index: Index, outer: Tensor, curve: Tensor, vector: Tensor) -> Tensor:
+        rows, weights = self._row_weights(point, index, outer, curve)
+        return rows.T @ (weights * (rows @ vector))
+
+    def _row_weights(self, point: Tensor, index: Index, outer: Tensor, curve: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the rows and what each row's outer product with itself is multiplied by."""
+        rows, margins = self._margins(point[None], index)
+        _, slopes = self.loss.of_margin(margins[0])
+        return rows, outer * slopes.square() + curve * self.loss.bend(margins[0])
+
 
 class LinearScoreLosses(Losses):
     """Losses of several linear scores per row, one block of parameters per class, in closed form."""
@@ -298,6 +302,36 @@ class LinearScoreLosses(Losses):
             return (weighted.mT @ rows).flatten(start_dim=2)
 
         return values, pullback
+
+    def hessian(self, point: Tensor, index: Index, outer: Tensor, curve: Tensor) -> Tensor:
+        rows, scores, targets = self._scores(point, index)
+        total = point.new_zeros(self.classes, rows.shape[1], self.classes, rows.shape[1])
+        for some in torch.split(torch.arange(rows.shape[0], device=rows.device), _GRAM_ROWS):
+            weights = self._pair_weights(scores[some], targets[some], outer[some], curve[some])
+            piece = rows[some]
+            for first in range(self.classes):
+                # The pairs of this class with itself and the later ones; the others follow by symmetry.
+                later = (weights[:, first, first:, None] * piece[:, None]).flatten(start_dim=1)
+                total[first, :, first:] += (piece.T @ later).view(rows.shape[1], -1, rows.shape[1])
+        matrix = total.view(self.dimension, self.dimension)
+        return matrix.triu() + matrix.triu(1).T
+
+    def hessian_product(self, point: Tensor, index: Index, outer: Tensor, curve: Tensor, vector: Tensor) -> Tensor:
+        rows, scores, targets = self._scores(point, index)
+        weights = self._pair_weights(scores, targets, outer, curve)
+        pushed = rows @ vector.view(self.classes, -1).T
+        weighted = (weights @ pushed[..., None])[..., 0]
+        return (weighted.T @ rows).flatten()
+
+    def _scores(self, point: Tensor, index: Index) -> tuple[Tensor, Tensor, Tensor]:
+        rows = self.rows[index]
+        return rows, rows @ point.view(self.classes, -1).T, self.targets[index]
+
+    def _pair_weights(self, scores: Tensor, targets: Tensor, outer: Tensor, curve: Tensor) -> Tensor:
+        """Return, for every row and pair of classes, what the row's outer product with itself is multiplied by."""
+        _, slopes = self.loss.value_and_slope(scores, targets)
+        squares = slopes[:, :, None] * slopes[:, None, :]
+        return outer[:, None, None] * squares + curve[:, None, None] * self.loss.bends(scores, targets)
 
 
 class NetworkLosses(Losses):
@@ -343,6 +377,22 @@ class NetworkLosses(Losses):
             )
 
         return torch.stack([values for values, _ in pairs]), pullback
+
+    def hessian_product(self, point: Tensor, index: Index, outer: Tensor, curve: Tensor, vector: Tensor) -> Tensor:
+        features, targets = self.features[index], self.targets[index]
+
+        def losses(at: Tensor) -> Tensor:
+            return self.loss.value_and_slope(self.scores(at, features), targets)[0]
+
+        def weighted_gradient(at: Tensor) -> Tensor:
+            gradient: Tensor = torch.func.vjp(losses, at)[1](curve)[0]
+            return gradient
+
+        pushed = torch.func.jvp(losses, (point,), (vector,))[1]
+        pullback = torch.func.vjp(losses, point)[1]
+        curved = torch.func.jvp(weighted_gradient, (point,), (vector,))[1]
+        product: Tensor = pullback(outer * pushed)[0] + curved
+        return product
 
 
 def _weigh(cotangent: Tensor, slope: Tensor) -> Tensor:

@@ -31,6 +31,10 @@ class Counters:
     loss_gradients: int = 0
     constraint_checks: int = 0
     projections: int = 0
+    hessian_rows: int = 0
+    """Samples and constraints whose second derivatives went into a matrix."""
+    hessian_products: int = 0
+    """The same into a product with a vector, once for each vector."""
 
     @property
     def oracle_calls(self) -> int:
@@ -180,6 +184,15 @@ class Oracle(ABC):
             drawn = self._drawn(rows.drawn_constraints, self.constraints)
             self._totals.add((drawn + cheap) * points, "constraint_checks", *also)
 
+    def _count_hessian(self, rows: Rows, name: str) -> None:
+        """Count samples and constraints under a name of second derivatives, and nothing else."""
+        here = 0 if rows.samples is None else index_length(rows.samples, self.samples)
+        here += 0 if rows.constraints is None else index_length(rows.constraints, self.constraints)
+        self.counters.add(here, name)
+        if self.shard.parts > 1:
+            drawn = self._drawn(rows.drawn_samples, self.samples)
+            self._totals.add(drawn + self._drawn(rows.drawn_constraints, self.constraints), name)
+
     def _drawn(self, drawn: int | None, population: int) -> int:
         """Return how many rows of an index set all processes evaluate, or that this has to be found out."""
         if drawn is None and population:
@@ -231,6 +244,23 @@ class ProximalOracle(Oracle):
         """Return the proximal map of `r`; where that is a projection it is counted as one."""
         if self._regularizer.is_indicator:
             self.count_projection()
+        return self._regularizer.prox(point, step_size)
+
+    @property
+    def regularizer_is_smooth(self) -> bool:
+        """Whether `r` has a gradient everywhere, so that methods may do without its proximal map."""
+        return self._regularizer.is_smooth
+
+    def regularizer_value(self, point: Tensor) -> Tensor:
+        """Return `r(point)`, which asks for no data."""
+        return self._regularizer.value(point)
+
+    def regularizer_curvature(self, point: Tensor) -> Tensor:
+        """Return the diagonal of the Hessian of a smooth `r`."""
+        return self._regularizer.curvature(point)
+
+    def regularizer_prox(self, point: Tensor, step_size: float) -> Tensor:
+        """Return the proximal map of `r` as a means of other computations, in which no iterate is projected."""
         return self._regularizer.prox(point, step_size)
 
     def regularizer_gradient(self, point: Tensor) -> Tensor:

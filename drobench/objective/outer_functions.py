@@ -24,6 +24,15 @@ class OuterFunction(ABC):
     def gradient(self, inner_value: Tensor, shift: Tensor) -> Tensor:
         """Return `f'(y)` of shape `(p,)`."""
 
+    def hessian(self, inner_value: Tensor, shift: Tensor) -> Tensor:
+        """Return `f''(y)` of shape `(p, p)`; by automatic differentiation unless a function knows better."""
+
+        def value(inner: Tensor) -> Tensor:
+            return self.value(inner, shift)
+
+        found: Tensor = torch.func.jacrev(torch.func.grad(value))(inner_value)
+        return found
+
     def smallest(self, shift: Tensor) -> float | None:
         """Return a lower bound that every inner mean is known to obey, or `None`; estimates are clipped there."""
         return None
@@ -37,6 +46,9 @@ class NoOuter(OuterFunction):
 
     def gradient(self, inner_value: Tensor, shift: Tensor) -> Tensor:
         return torch.zeros_like(inner_value)
+
+    def hessian(self, inner_value: Tensor, shift: Tensor) -> Tensor:
+        return inner_value.new_zeros(inner_value.numel(), inner_value.numel())
 
 
 @dataclass(frozen=True)
@@ -52,6 +64,9 @@ class NegativeSquare(OuterFunction):
     def gradient(self, inner_value: Tensor, shift: Tensor) -> Tensor:
         return (self.centre - inner_value) / self.gamma
 
+    def hessian(self, inner_value: Tensor, shift: Tensor) -> Tensor:
+        return inner_value.new_full((1, 1), -1.0 / self.gamma)
+
 
 @dataclass(frozen=True)
 class SmoothedRoot(OuterFunction):
@@ -66,6 +81,10 @@ class SmoothedRoot(OuterFunction):
     def gradient(self, inner_value: Tensor, shift: Tensor) -> Tensor:
         return 0.5 * (self.factor / (inner_value.clamp(min=0.0) + self.offset)).sqrt()
 
+    def hessian(self, inner_value: Tensor, shift: Tensor) -> Tensor:
+        above = inner_value.clamp(min=0.0) + self.offset
+        return (-0.25 * (self.factor / above).sqrt() / above)[:, None]
+
     def smallest(self, shift: Tensor) -> float | None:
         return 0.0
 
@@ -78,6 +97,11 @@ class Perspective(OuterFunction):
 
     def gradient(self, inner_value: Tensor, shift: Tensor) -> Tensor:
         return torch.stack([inner_value[1] / inner_value[0], inner_value[0].log()])
+
+    def hessian(self, inner_value: Tensor, shift: Tensor) -> Tensor:
+        power, temperature = inner_value
+        mixed = power.reciprocal()
+        return torch.stack([-temperature * mixed.square(), mixed, mixed, torch.zeros_like(mixed)]).view(2, 2)
 
 
 @dataclass(frozen=True)
@@ -92,6 +116,10 @@ class LogMeanExp(OuterFunction):
     def gradient(self, inner_value: Tensor, shift: Tensor) -> Tensor:
         return KLPenalty(self.gamma).weights(inner_value)
 
+    def hessian(self, inner_value: Tensor, shift: Tensor) -> Tensor:
+        weights = KLPenalty(self.gamma).weights(inner_value)
+        return (weights.diag() - weights[:, None] * weights) / self.gamma
+
 
 @dataclass(frozen=True)
 class ScaledLog(OuterFunction):
@@ -104,3 +132,6 @@ class ScaledLog(OuterFunction):
 
     def gradient(self, inner_value: Tensor, shift: Tensor) -> Tensor:
         return inner_value.reciprocal().mul_(self.gamma)
+
+    def hessian(self, inner_value: Tensor, shift: Tensor) -> Tensor:
+        return (-self.gamma * inner_value.square().reciprocal())[:, None]

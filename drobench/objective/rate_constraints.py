@@ -24,6 +24,7 @@ from drobench.objective.sampling import Index
 _LOGISTIC = LogisticLoss()
 # Above 64 MB in double precision the weights of the drawn groups are worked out for each draw.
 _LARGEST_KEPT = 8_000_000
+_CONSTRAINTS_AT_ONCE = 256
 
 
 class RateSurrogate(ABC):
@@ -44,6 +45,10 @@ class RateSurrogate(ABC):
         """Return both, in this order."""
         return self.upper(margins), self.lower(margins)
 
+    def bends(self, margins: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the second derivatives of both; by default those of straight pieces."""
+        return torch.zeros_like(margins), torch.zeros_like(margins)
+
 
 class BceSurrogate(RateSurrogate):
     """The logistic loss on both sides."""
@@ -59,6 +64,10 @@ class BceSurrogate(RateSurrogate):
     def both(self, margins: Tensor) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
         same = _LOGISTIC.of_margin(margins)
         return same, same
+
+    def bends(self, margins: Tensor) -> tuple[Tensor, Tensor]:
+        bend = _LOGISTIC.bend(margins)
+        return bend, bend
 
 
 class HingeSurrogate(RateSurrogate):
@@ -163,6 +172,45 @@ class RateConstraints(Constraints):
             return (gathered @ weights) * upper_slope[:, None] - less * lower_slope[:, None]
 
         return self._select(values, index), by_margin
+
+    @property
+    def has_hessian(self) -> bool:  # type: ignore[override]  # read-only here
+        return self.margins.has_hessian
+
+    def hessian(self, point: Tensor, index: Index, outer: Tensor, curve: Tensor) -> Tensor:
+        by_rows, by_slopes = self._row_bends(point, index, curve)
+        total = self.margins.hessian(point, slice(None), by_rows, by_slopes)
+        numbers = torch.arange(self.count, device=point.device)[index]
+        # A gradient for each constraint; some at a time, since each passes through a weight for every row.
+        for some, weights in zip(
+            *(torch.split(given, _CONSTRAINTS_AT_ONCE) for given in (numbers, outer)), strict=True
+        ):
+            _, pullback = self.surrogates(point[None], some)
+            slopes = pullback(torch.eye(some.numel(), dtype=point.dtype, device=point.device)[None])[0]
+            total.addmm_(slopes.T, slopes * weights[:, None])
+        return total
+
+    def hessian_product(self, point: Tensor, index: Index, outer: Tensor, curve: Tensor, vector: Tensor) -> Tensor:
+        by_rows, by_slopes = self._row_bends(point, index, curve)
+        curved = self.margins.hessian_product(point, slice(None), by_rows, by_slopes, vector)
+        with torch.enable_grad():
+            # The push of a vector as the derivative of a pullback, which is linear in its cotangents.
+            cotangents = torch.zeros_like(outer).requires_grad_(True)
+            _, pullback = self.surrogates(point[None], index)
+            (pushed,) = torch.autograd.grad(pullback(cotangents[None, None])[0, 0].dot(vector), cotangents)
+        return curved + pullback((outer * pushed)[None, None])[0, 0]
+
+    def _row_bends(self, point: Tensor, index: Index, curve: Tensor) -> tuple[Tensor, Tensor]:
+        """Return what the weighted sum of the constraints has as second and first derivatives by each margin."""
+        margins = self.margins.linearize(point[None], slice(None))[0]
+        (_, upper_slope), (_, lower_slope) = self.surrogate.both(margins)
+        upper_bend, lower_bend = self.surrogate.bends(margins)
+        groups, spread = self._groups(index)
+        gathered = spread(curve[None, None])[0, 0]
+        weights, rest = self._weights(groups)
+        above = gathered @ weights
+        below = gathered @ rest if self.merged else gathered.sum() * rest[0]
+        return above * upper_bend[0] - below * lower_bend[0], above * upper_slope[0] - below * lower_slope[0]
 
     def violations(self, points: Tensor, index: Index) -> Tensor:
         margins, _ = self.margins.linearize(points, slice(None))

@@ -32,6 +32,14 @@ class Regularizer(ABC):
         """Whether the proximal map is a projection on a set."""
         return False
 
+    @property
+    def is_smooth(self) -> bool:
+        """Whether `r` has a gradient everywhere, which `gradient` returns, and that changes no faster than the point.
+
+        Methods then treat it as a part of the objective like any other; else by its proximal map.
+        """
+        return False
+
     @abstractmethod
     def value(self, point: Tensor) -> Tensor:
         """Return `r(point)` as a zero-dimensional tensor."""
@@ -46,6 +54,10 @@ class Regularizer(ABC):
             f"{type(self).__name__} has no gradient at {tuple(point.shape)} points: use a solver with proximal steps."
         )
 
+    def curvature(self, point: Tensor) -> Tensor:
+        """Return the diagonal of the Hessian of a smooth `r`, which has nothing beside it."""
+        raise NotDifferentiableError(f"{type(self).__name__} has no second derivatives: use its proximal map.")
+
     def least_subgradient(self, point: Tensor, smooth_gradient: Tensor) -> Tensor:
         """Return a small subgradient at `point` of `Phi + r`, given the gradient of `Phi`: zero at a minimiser."""
         return smooth_gradient + self.gradient(point)
@@ -54,6 +66,10 @@ class Regularizer(ABC):
 class Zero(Regularizer):
     """`r = 0`."""
 
+    @property
+    def is_smooth(self) -> bool:
+        return True
+
     def value(self, point: Tensor) -> Tensor:
         return point.new_zeros(())
 
@@ -61,6 +77,9 @@ class Zero(Regularizer):
         return point
 
     def gradient(self, point: Tensor) -> Tensor:
+        return torch.zeros_like(point)
+
+    def curvature(self, point: Tensor) -> Tensor:
         return torch.zeros_like(point)
 
 
@@ -76,6 +95,11 @@ class ElasticNet(Regularizer):
         """The quadratic part."""
         return self.l2
 
+    @property
+    def is_smooth(self) -> bool:
+        """Whether there is no kink."""
+        return not self.l1
+
     def value(self, point: Tensor) -> Tensor:
         value = 0.5 * self.l2 * point.dot(point)
         return value + self.l1 * point.abs().sum() if self.l1 else value
@@ -89,6 +113,9 @@ class ElasticNet(Regularizer):
         """Return the gradient; the subgradient `l1 sign(x)` stands for the kink."""
         gradient = self.l2 * point
         return gradient + self.l1 * point.sign() if self.l1 else gradient
+
+    def curvature(self, point: Tensor) -> Tensor:
+        return torch.full_like(point, self.l2)
 
     def least_subgradient(self, point: Tensor, smooth_gradient: Tensor) -> Tensor:
         """At a zero coordinate the l1 part can offset the rest up to its weight; elsewhere it is a gradient."""
@@ -113,6 +140,10 @@ class Affine(Regularizer):
     def is_indicator(self) -> bool:
         return self.base.is_indicator
 
+    @property
+    def is_smooth(self) -> bool:
+        return self.base.is_smooth
+
     def value(self, point: Tensor) -> Tensor:
         return self.slope.dot(point) + self.constant + self.base.value(point)
 
@@ -121,6 +152,9 @@ class Affine(Regularizer):
 
     def gradient(self, point: Tensor) -> Tensor:
         return self.slope + self.base.gradient(point)
+
+    def curvature(self, point: Tensor) -> Tensor:
+        return self.base.curvature(point)
 
 
 class Indicator(Regularizer):
@@ -301,12 +335,23 @@ class Blocks(Regularizer):
     def is_indicator(self) -> bool:
         return self.first.is_indicator or self.second.is_indicator
 
+    @property
+    def is_smooth(self) -> bool:
+        return self.first.is_smooth and self.second.is_smooth
+
     def value(self, point: Tensor) -> Tensor:
         return self.first.value(point[: self.split]) + self.second.value(point[self.split :])
 
     def prox(self, point: Tensor, step_size: float) -> Tensor:
-        parts = [self.first.prox(point[: self.split], step_size), self.second.prox(point[self.split :], step_size)]
-        return torch.cat(parts)
+        return self.scaled_prox(point, step_size, 1.0)
+
+    def scaled_prox(self, point: Tensor, step_size: float, scale: float) -> Tensor:
+        """Return the proximal map with a step that is `scale` times as long in the second block."""
+        first, second = point[: self.split], point[self.split :]
+        return torch.cat([self.first.prox(first, step_size), self.second.prox(second, scale * step_size)])
 
     def gradient(self, point: Tensor) -> Tensor:
         return torch.cat([self.first.gradient(point[: self.split]), self.second.gradient(point[self.split :])])
+
+    def curvature(self, point: Tensor) -> Tensor:
+        return torch.cat([self.first.curvature(point[: self.split]), self.second.curvature(point[self.split :])])

@@ -55,6 +55,34 @@ class StreamedLosses(Losses):
             return self.load(index).mean_gradient_difference(points, slice(None))
         return super().mean_gradient_difference(points, index)
 
+    def hessian(self, point: Tensor, index: Index, outer: Tensor, curve: Tensor) -> Tensor:
+        total = point.new_zeros(self.dimension, self.dimension, dtype=torch.float64)
+        for losses, place in self._loaded(index):
+            total += losses.hessian(point, slice(None), outer[place], curve[place])
+        return total.to(point.dtype)
+
+    def hessian_product(self, point: Tensor, index: Index, outer: Tensor, curve: Tensor, vector: Tensor) -> Tensor:
+        total = point.new_zeros(self.dimension, dtype=torch.float64)
+        for losses, place in self._loaded(index):
+            total += losses.hessian_product(point, slice(None), outer[place], curve[place], vector)
+        return total.to(point.dtype)
+
+    @property
+    def has_hessian(self) -> bool:
+        return self.template.has_hessian
+
+    @property
+    def has_hessian_products(self) -> bool:
+        return self.template.has_hessian_products
+
+    def _loaded(self, index: Index) -> Iterator[tuple[Losses, slice]]:
+        """Walk through some rows: the losses of each piece, and where it is among them."""
+        if not isinstance(index, slice):
+            yield self.load(index), slice(None)
+            return
+        for place, rows in self._pieces(range(self.samples)[index]):
+            yield self.load(rows), place
+
     def _pieces(self, stretch: range) -> Iterator[tuple[slice, slice]]:
         """Cut a stretch of rows: where a piece is within the stretch, and where among all rows."""
         for begin in range(0, len(stretch), self.at_once):

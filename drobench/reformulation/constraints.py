@@ -21,7 +21,7 @@ from drobench.objective.composites.losses import LARGEST_EXPONENT
 from drobench.objective.forms import Constrained, Constraints
 from drobench.objective.losses import Pullback, PullbackDifference, difference_of
 from drobench.objective.outer_functions import ScaledLog
-from drobench.objective.sampling import Rows
+from drobench.objective.sampling import Rows, index_length
 from drobench.reformulation.projection import project_on
 from drobench.reformulation.reformulation import Reformulation, ReformulationConfig
 
@@ -49,7 +49,7 @@ class SmoothedConstraints(Composite):
 
     def __init__(self, form: Constrained, alpha: float, gamma: float, *, biased_extra_term: bool = False) -> None:
         self.form = form
-        self.alpha = alpha
+        self.alpha = self.penalty_weight = alpha
         self.gamma = gamma
         self.biased_extra_term = biased_extra_term
         self.losses = form.objective.losses
@@ -62,6 +62,7 @@ class SmoothedConstraints(Composite):
         self.terms = self.constraints + self.cheap_constraints + 1
         self.constraint_rows = form.constraints.rows
         self.outer = PenaltyLog(gamma, self.terms)
+        self.smoothing_error = gamma * math.log(self.terms)
 
     def estimate(self, points: Tensor, rows: Rows, shift: Tensor | None) -> Means:
         if rows.constraints is None:
@@ -182,6 +183,62 @@ class SmoothedConstraints(Composite):
             return parts[0].new_tensor(max(largest, 0.0))
         too_large = largest - float(shift) > LARGEST_EXPONENT[shift.dtype] * self.gamma
         return parts[0].new_tensor(largest) if too_large else shift
+
+    @property
+    def has_hessian(self) -> bool:  # type: ignore[override]  # read-only here
+        known = self.form.constraints.has_hessian and not self.cheap_constraints
+        return known and (not self.has_losses or self.losses.has_hessian)
+
+    @property
+    def has_hessian_products(self) -> bool:  # type: ignore[override]  # read-only here
+        return self.has_hessian
+
+    def hessian(self, point: Tensor, rows: Rows, weights: Tensor, shift: Tensor) -> Tensor:
+        total = point.new_zeros(self.dimension, self.dimension)
+        if self.has_losses and rows.samples is not None:
+            total = total + self.losses.hessian(point, rows.samples, *self._loss_bends(point, rows))
+        if rows.constraints is not None:
+            bends = self._constraint_bends(point, rows, weights, shift)
+            total = total + self.form.constraints.hessian(point, rows.constraints, *bends)
+        return total
+
+    def hessian_product(self, point: Tensor, rows: Rows, weights: Tensor, shift: Tensor, vector: Tensor) -> Tensor:
+        total = torch.zeros_like(vector)
+        if self.has_losses and rows.samples is not None:
+            total = total + self.losses.hessian_product(point, rows.samples, *self._loss_bends(point, rows), vector)
+        if rows.constraints is not None:
+            bends = self._constraint_bends(point, rows, weights, shift)
+            total = total + self.form.constraints.hessian_product(point, rows.constraints, *bends, vector)
+        return total
+
+    def _loss_bends(self, point: Tensor, rows: Rows) -> tuple[Tensor, Tensor]:
+        assert rows.samples is not None
+        count = index_length(rows.samples, self.samples)
+        share = point.new_full((count,), rows.sample_share / max(count, 1))
+        return torch.zeros_like(share), share
+
+    def _constraint_bends(self, point: Tensor, rows: Rows, weights: Tensor, shift: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the second and first derivatives of the weighted mean of exponentials by each constraint."""
+        assert rows.constraints is not None
+        values, _ = self.form.constraints.surrogates(point[None], rows.constraints)
+        factor, terms = self._weighting(values.shape[1], rows)
+        rate = self.alpha / self.gamma
+        powers = torch.sub(self.alpha * values[0], shift).mul_(1.0 / self.gamma).exp_()
+        slopes = powers * (weights[0] * rate * rows.constraint_share * factor / terms)
+        return rate * slopes, slopes
+
+    def largest_surrogate(self, point: Tensor) -> float:
+        values = [self.form.constraints.surrogates(point[None], slice(None))[0]]
+        if self.cheap_constraints:
+            values.append(self.form.constraints.cheap(point[None])[0])
+        return float(torch.cat(values, dim=1).max())
+
+    def weighted(self, weight: float) -> "SmoothedConstraints":
+        return SmoothedConstraints(self.form, weight, self.gamma, biased_extra_term=self.biased_extra_term)
+
+    def original_at(self, point: Tensor, inner_value: Tensor, loss_value: Tensor, shift: Tensor) -> Tensor:
+        """Return the exact penalty: over everything, the shift that is chosen is `alpha max(0, max_k c_k)`."""
+        return self.regularizer.value(point) + loss_value + shift
 
     def rescale(self, inner: Tensor, old: Tensor, new: Tensor) -> Tensor:
         return inner * ((old - new) / self.gamma).exp()

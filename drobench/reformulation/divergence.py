@@ -31,13 +31,24 @@ from drobench.objective.ambiguity_sets import (
     KLPenalty,
 )
 from drobench.objective.composite import Composite
-from drobench.objective.composites.lifted import DualTerms, DualTransform, LiftedComposite
-from drobench.objective.composites.losses import LARGEST_EXPONENT, LossComposite, LossTerms, LossTransform
+from drobench.objective.composites.lifted import (
+    DualBends,
+    DualProfile,
+    DualTerms,
+    DualTransform,
+    LiftedComposite,
+    of_difference,
+)
+from drobench.objective.composites.losses import LARGEST_EXPONENT, LossBends, LossComposite, LossTerms, LossTransform
 from drobench.objective.forms import RobustRisk
-from drobench.objective.losses import Losses, smooth_hinge
+from drobench.objective.losses import Losses
 from drobench.objective.outer_functions import NegativeSquare, NoOuter, Perspective, ScaledLog, SmoothedRoot
 from drobench.objective.regularizers import Affine, Blocks, Box, Regularizer, Zero
+from drobench.objective.score_losses import smooth_hinge, smooth_hinge_bend
 from drobench.reformulation.reformulation import Reformulation, ReformulationConfig
+
+# What stands for a width of zero where that would divide by zero.
+_TINY = 1e-12
 
 
 class ExponentialTilt(LossTransform):
@@ -55,6 +66,10 @@ class ExponentialTilt(LossTransform):
             shift = self.best_shift(losses[0])
         inner = torch.sub(losses, shift).mul_(1.0 / self.gamma).exp_()[:, None]
         return LossTerms(inner, inner, None, None, shift, inner_is_positive=True, slope_scale=1.0 / self.gamma)
+
+    def bends(self, losses: Tensor, weights: Tensor, shift: Tensor) -> LossBends:
+        slope = torch.sub(losses, shift).mul_(1.0 / self.gamma).exp_().mul_(weights[0] / self.gamma)
+        return LossBends(slope, slope / self.gamma)
 
     def safe_shift(self, losses: Tensor, shift: Tensor | None) -> Tensor | None:
         if shift is None:
@@ -103,6 +118,10 @@ class VarianceTerms(LossTransform):
         loss = losses + 0.5 * distance * (losses - self.centre)
         inner = losses[:, None]
         return LossTerms(inner, torch.ones_like(inner), loss, 1.0 + distance, losses.new_zeros(()))
+
+    def bends(self, losses: Tensor, weights: Tensor, shift: Tensor) -> LossBends:
+        slope = 1.0 + (losses - self.centre) / self.gamma + weights[0]
+        return LossBends(slope, torch.full_like(losses, 1.0 / self.gamma))
 
 
 class Chi2VarianceToComposite(Reformulation):
@@ -171,6 +190,11 @@ class Chi2PenaltyTerms(DualTransform):
         terms = LossTerms(None, None, 0.5 * excess * (1.0 + slope), slope, losses.new_zeros(()))
         return DualTerms(terms, None, -slope[:, None])
 
+    def bends(self, losses: Tensor, duals: Tensor, weights: Tensor, shift: Tensor) -> DualBends:
+        excess = losses - duals
+        slope = (1.0 + excess / self.gamma).clamp(min=0.0)
+        return of_difference(slope, (excess > -self.gamma).to(losses.dtype) / self.gamma)
+
 
 class Chi2PenaltyToComposite(LiftedDivergence):
     """Exact chi-square penalty, weights kept non-negative; equivalent."""
@@ -182,7 +206,8 @@ class Chi2PenaltyToComposite(LiftedDivergence):
         self, losses: Losses, ambiguity: Chi2Penalty, regularizer: Regularizer, options: ReformulationConfig
     ) -> LiftedComposite:
         parts = Blocks(losses.dimension, regularizer, _slope_one(losses))
-        return LiftedComposite(losses, Chi2PenaltyTerms(ambiguity.gamma), NoOuter(), parts)
+        terms = Chi2PenaltyTerms(ambiguity.gamma)
+        return LiftedComposite(losses, terms, NoOuter(), parts, profile=DualProfile(terms, NoOuter(), 1.0))
 
     def first_dual(self, losses: Tensor) -> float:
         assert isinstance(self.form.ambiguity, Chi2Penalty)
@@ -201,6 +226,10 @@ class Chi2BallTerms(DualTransform):
         terms = LossTerms(excess.square(), 2.0 * excess, None, None, losses.new_zeros(()), inner_is_positive=True)
         return DualTerms(terms, -2.0 * excess[:, :, None], None)
 
+    def bends(self, losses: Tensor, duals: Tensor, weights: Tensor, shift: Tensor) -> DualBends:
+        excess = (losses - duals).clamp(min=0.0)
+        return of_difference(2.0 * weights[0] * excess, 2.0 * weights[0] * (excess > 0.0).to(losses.dtype))
+
 
 class Chi2BallToComposite(LiftedDivergence):
     """Chi-square ball, its root smoothed by `delta = gamma^2`: the value is at most `sqrt(1 + 2 radius) gamma` high.
@@ -216,16 +245,20 @@ class Chi2BallToComposite(LiftedDivergence):
         self, losses: Losses, ambiguity: Chi2Ball, regularizer: Regularizer, options: ReformulationConfig
     ) -> LiftedComposite:
         width = options.width(self.default_widths[-1])
-        outer = SmoothedRoot(1.0 + 2.0 * ambiguity.radius, width * width)
+        factor, terms = 1.0 + 2.0 * ambiguity.radius, Chi2BallTerms()
+        outer = SmoothedRoot(factor, width * width)
         parts = Blocks(losses.dimension, regularizer, _slope_one(losses))
-        return LiftedComposite(losses, Chi2BallTerms(), outer, parts)
+        profiles = DualProfile(terms, outer, 1.0), DualProfile(terms, SmoothedRoot(factor, _TINY * _TINY), 1.0)
+        composite = LiftedComposite(losses, terms, outer, parts, profile=profiles[0], exact=profiles[1])
+        composite.smoothing_error = math.sqrt(factor) * width
+        return composite
 
     def first_dual(self, losses: Tensor) -> float:
         return float(losses.mean())
 
 
 class CVaRTerms(DualTransform):
-    """`h_i = width softplus((f_i - e) / width) / level`."""
+    """`h_i = width softplus((f_i - e) / width) / level`; at width 0 the hinge itself, for searches alone."""
 
     outputs = 0
     has_losses = True
@@ -236,10 +269,19 @@ class CVaRTerms(DualTransform):
         self.width = width
 
     def apply(self, losses: Tensor, duals: Tensor, shift: Tensor | None) -> DualTerms:
-        hinge, slope = smooth_hinge(losses - duals, self.width)
+        excess = losses - duals
+        if self.width > 0.0:
+            hinge, slope = smooth_hinge(excess, self.width)
+        else:
+            hinge, slope = excess.clamp(min=0.0), (excess > 0.0).to(excess.dtype)
         slope = slope / self.level
         terms = LossTerms(None, None, hinge / self.level, slope, losses.new_zeros(()))
         return DualTerms(terms, None, -slope[:, None])
+
+    def bends(self, losses: Tensor, duals: Tensor, weights: Tensor, shift: Tensor) -> DualBends:
+        excess = losses - duals
+        slope = smooth_hinge(excess, self.width)[1] / self.level
+        return of_difference(slope, smooth_hinge_bend(excess, self.width) / self.level)
 
 
 class CVaRToComposite(LiftedDivergence):
@@ -257,7 +299,12 @@ class CVaRToComposite(LiftedDivergence):
         self, losses: Losses, ambiguity: CVaR, regularizer: Regularizer, options: ReformulationConfig
     ) -> LiftedComposite:
         terms = CVaRTerms(ambiguity.level, options.width(self.default_widths[-1]))
-        return LiftedComposite(losses, terms, NoOuter(), Blocks(losses.dimension, regularizer, _slope_one(losses)))
+        parts = Blocks(losses.dimension, regularizer, _slope_one(losses))
+        profile = DualProfile(terms, NoOuter(), 1.0)
+        exact = DualProfile(CVaRTerms(ambiguity.level, 0.0), NoOuter(), 1.0)
+        composite = LiftedComposite(losses, terms, NoOuter(), parts, profile=profile, exact=exact)
+        composite.smoothing_error = terms.width * math.log(2.0) / ambiguity.level
+        return composite
 
     def first_dual(self, losses: Tensor) -> float:
         assert isinstance(self.form.ambiguity, CVaR)
@@ -283,6 +330,15 @@ class TemperatureTilt(DualTransform):
         by_temperature = torch.stack([-powers * exponents / duals, torch.ones_like(powers)], dim=1)[:, :, None]
         terms = LossTerms(inner, slope, None, None, shift, inner_is_positive=True)
         return DualTerms(terms, by_temperature, None)
+
+    def bends(self, losses: Tensor, duals: Tensor, weights: Tensor, shift: Tensor) -> DualBends:
+        temperature = duals[0]
+        exponents = (losses - shift) / temperature
+        slope = exponents.exp() * (weights[0] / temperature)
+        bend = slope / temperature
+        mixed = -bend * (exponents + 1.0)
+        twice = (bend * exponents * (exponents + 2.0)).sum()
+        return DualBends(slope, bend, mixed[None], twice.view(1, 1))
 
     def at_shift(self, value: Tensor, jacobian: Tensor, old: Tensor, new: Tensor) -> tuple[Tensor, Tensor]:
         """Both powers scale by `k = exp((old - new) / t)`; by `t`, `-(f - new) = -(f - old) + (new - old)`."""
@@ -311,10 +367,15 @@ class KLBallToComposite(LiftedDivergence):
     def lifted(
         self, losses: Losses, ambiguity: KLBall, regularizer: Regularizer, options: ReformulationConfig
     ) -> LiftedComposite:
-        lowest = Box(options.width(self.default_widths[-1]), math.inf)
+        width, terms = options.width(self.default_widths[-1]), TemperatureTilt()
+        lowest = Box(width, math.inf)
         temperature = Affine(losses.origin().new_tensor([ambiguity.radius]), base=lowest)
         parts = Blocks(losses.dimension, regularizer, temperature)
-        return LiftedComposite(losses, TemperatureTilt(), Perspective(), parts)
+        profile = DualProfile(terms, Perspective(), ambiguity.radius, lambda _parameters: width)
+        exact = DualProfile(terms, Perspective(), ambiguity.radius, lambda _parameters: _TINY)
+        composite = LiftedComposite(losses, terms, Perspective(), parts, profile=profile, exact=exact)
+        composite.smoothing_error = width * max(ambiguity.radius, math.log(max(losses.samples, 2)))
+        return composite
 
     def first_dual(self, losses: Tensor) -> float:
         return self.default_widths[0]

@@ -24,7 +24,7 @@ from drobench.objective.forms import GroupedMinMax, RobustRisk
 from drobench.objective.group_adversary import GroupAdversary
 from drobench.objective.outer_functions import LogMeanExp
 from drobench.objective.regularizers import Simplex
-from drobench.objective.sampling import Rows
+from drobench.objective.sampling import Index, Rows
 from drobench.reformulation.reformulation import Reformulation, ReformulationConfig
 from drobench.reformulation.saddle import SMALLEST_WEIGHT, penalty_slope, project_weights
 
@@ -37,11 +37,12 @@ class GroupMeans(Composite):
 
     has_losses = False
 
-    def __init__(self, form: RobustRisk, outer: LogMeanExp) -> None:
+    def __init__(self, form: RobustRisk, outer: LogMeanExp, *, worst_only: bool = False) -> None:
         assert isinstance(form.ambiguity, GroupAdversary)
         self.losses = form.losses
         self.regularizer = form.regularizer
         self.outer = outer
+        self.worst_only = worst_only
         self.groups = form.ambiguity.groups
         self.dimension, self.samples = form.dimension, form.samples
         self.outputs = form.ambiguity.count
@@ -77,6 +78,34 @@ class GroupMeans(Composite):
         zero = point.new_zeros(()) if shift is None else shift
         return RowTerms(factors * values[:, None], jacobian, None, inner_is_positive=False, shift=zero)
 
+    @property
+    def has_hessian(self) -> bool:  # type: ignore[override]  # read-only here
+        return self.losses.has_hessian
+
+    @property
+    def has_hessian_products(self) -> bool:  # type: ignore[override]  # read-only here
+        return self.losses.has_hessian_products
+
+    def hessian(self, point: Tensor, rows: Rows, weights: Tensor, shift: Tensor) -> Tensor:
+        index, slope = self._slopes(rows, weights)
+        return self.losses.hessian(point, index, torch.zeros_like(slope), slope)
+
+    def hessian_product(self, point: Tensor, rows: Rows, weights: Tensor, shift: Tensor, vector: Tensor) -> Tensor:
+        index, slope = self._slopes(rows, weights)
+        return self.losses.hessian_product(point, index, torch.zeros_like(slope), slope, vector)
+
+    def _slopes(self, rows: Rows, weights: Tensor) -> tuple[Index, Tensor]:
+        """Return what each row's loss counts in `<weights, mean g>`, for this part of the draw."""
+        assert rows.samples is not None
+        numbers = self.groups[rows.samples]
+        share = rows.sample_share / max(numbers.numel(), 1)
+        return rows.samples, (share * weights * self.factors.to(weights.dtype))[numbers]
+
+    def original_at(self, point: Tensor, inner_value: Tensor, loss_value: Tensor, shift: Tensor) -> Tensor:
+        if not self.worst_only:
+            return super().original_at(point, inner_value, loss_value, shift)
+        return self.regularizer.value(point) + inner_value.max()
+
     def _factors(self, rows: Rows, like: Tensor) -> Tensor:
         """Return `(G, rows)`: `m / m_g` where a row belongs to the group, else zero."""
         numbers = self.groups[rows.samples]
@@ -111,7 +140,8 @@ class WorstGroupToComposite(Reformulation):
 
     def apply(self, form: RobustRisk, options: ReformulationConfig) -> Composite:
         width = options.width(self.default_widths[-1])
-        composite = GroupMeans(form, LogMeanExp(width))
+        composite = GroupMeans(form, LogMeanExp(width), worst_only=True)
+        composite.smoothing_error = width * math.log(max(composite.outputs, 2))
         # Where groups tie, the curvature is up to that of their gradients' spread over the width; on few rows, in whose
         # means hardly any groups tie, nothing of it is seen.
         slopes = composite.estimate(form.losses.origin()[None], composite.everything(), None).inner_jacobian[0]

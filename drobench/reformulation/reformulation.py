@@ -24,7 +24,12 @@ class ReformulationConfig:
     """Instead of `gamma`: the width at which smoothing changes the objective by this at most, which for `M` constraints
     is `gamma = smoothing_error / ln(M + 1)`."""
     stage_passes: float | None = None
-    """Passes at each width of a continuation; null: equal shares of the budget's passes, seconds or steps, or 20."""
+    """Passes at each width of a continuation; null: until the method says that it has stalled, and at the latest after
+    an equal share of the budget's passes, seconds or steps, or after 20 passes."""
+    adapt_alpha: bool = False
+    """For constrained problems in stages: between two of them `alpha` is doubled where the largest surrogate violation
+    is above what the smoothing explains, `gamma ln(M + 1) / alpha`, and halved where all constraints hold by more than
+    that; at most to 16 times, at least to a 16th of what it began with."""
     wasserstein: str = "reduced"
     """`reduced` (two terms per sample, hinge smoothed) or `literal` (2m + 1 smoothed constraints; small m only)."""
     biased_extra_term: bool = False

@@ -20,13 +20,21 @@ from torch import Tensor
 
 from drobench.errors import DrobenchError
 from drobench.objective.composite import Composite
-from drobench.objective.composites.lifted import DualTerms, DualTransform, LiftedComposite
+from drobench.objective.composites.lifted import (
+    DualBends,
+    DualProfile,
+    DualTerms,
+    DualTransform,
+    LiftedComposite,
+    of_difference,
+)
 from drobench.objective.composites.losses import LossTerms
 from drobench.objective.forms import Constrained, Constraints, FiniteSum
-from drobench.objective.losses import LogisticLoss, NoLosses, Pullback, smooth_hinge
+from drobench.objective.losses import LogisticLoss, NoLosses, Pullback
 from drobench.objective.outer_functions import NoOuter
 from drobench.objective.regularizers import Affine, ElasticNet, RegularizedCone
 from drobench.objective.sampling import Index
+from drobench.objective.score_losses import smooth_hinge, smooth_hinge_bend
 from drobench.objective.wasserstein import WassersteinRisk, norm_of
 from drobench.reformulation.constraints import SmoothedConstraints, width_of_penalty
 from drobench.reformulation.projection import project_on
@@ -52,9 +60,25 @@ class TransportTerms(DualTransform):
         zero = losses.new_zeros(())
         if math.isinf(self.flip_cost):
             return DualTerms(LossTerms(None, None, values, slopes, zero), None, torch.zeros_like(losses)[:, None])
-        hinge, flipped = smooth_hinge(losses - duals * self.flip_cost, self.width)
+        excess = losses - duals * self.flip_cost
+        if self.width > 0.0:
+            hinge, flipped = smooth_hinge(excess, self.width)
+        else:
+            hinge, flipped = excess.clamp(min=0.0), (excess > 0.0).to(excess.dtype)
         terms = LossTerms(None, None, values + hinge, slopes + flipped, zero)
         return DualTerms(terms, None, -self.flip_cost * flipped[:, None])
+
+    def bends(self, losses: Tensor, duals: Tensor, weights: Tensor, shift: Tensor) -> DualBends:
+        _, slopes = _LOGISTIC.of_margin(losses)
+        bend = _LOGISTIC.bend(losses)
+        if math.isinf(self.flip_cost):
+            nothing = losses.new_zeros(1, losses.numel())
+            return DualBends(slopes, bend, nothing, losses.new_zeros(1, 1))
+        excess = losses - duals * self.flip_cost
+        flips = of_difference(
+            smooth_hinge(excess, self.width)[1], smooth_hinge_bend(excess, self.width), self.flip_cost
+        )
+        return flips._replace(slope=slopes + flips.slope, bend=bend + flips.bend)
 
 
 class WassersteinToComposite(Reformulation):
@@ -84,10 +108,16 @@ class WassersteinToComposite(Reformulation):
             return SmoothedConstraints(self.literal, alpha, options.width(self.default_widths[-1]))
         terms = TransportTerms(form.flip_cost, options.width(self.default_widths[-1]))
         cone = RegularizedCone(form.dual_norm, form.radius, form.regularizer.l2, form.free)
-        composite = LiftedComposite(form.margins, terms, NoOuter(), cone)
+        # The bound itself stays a variable: at the origin the best one is the tip of the cone, where nothing moves.
+        exact = DualProfile(TransportTerms(form.flip_cost, 0.0), NoOuter(), form.radius, self._lowest_bound)
+        composite = LiftedComposite(form.margins, terms, NoOuter(), cone, exact=exact)
+        composite.smoothing_error = terms.width * math.log(2.0) if math.isfinite(form.flip_cost) else 0.0
         # Only samples in the band of this width bend the hinge, and few rows may have none of them.
         composite.largest_step = _STEP_PER_WIDTH * terms.width
         return composite
+
+    def _lowest_bound(self, parameters: Tensor) -> float:
+        return float(norm_of(self.form.penalised(parameters), self.form.dual_norm))
 
     def lift(self, point: Tensor) -> Tensor:
         # Not the best bound: at the origin that is the tip of the cone, where nothing moves.

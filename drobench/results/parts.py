@@ -114,6 +114,8 @@ class OracleCounts(Part):
     loss_gradients: int | None = None
     constraint_checks: int | None = None
     projections: int | None = None
+    hessian_rows: int | None = field(default=None, metadata=OPTIONAL)
+    hessian_products: int | None = field(default=None, metadata=OPTIONAL)
     passes: float | None = None
 
 

@@ -18,13 +18,27 @@ from drobench.objective.oracles.reference import ReferenceOracle
 from drobench.objective.sampling import Index, Rows
 from drobench.solver.adaptive import OPTIMIZERS, TORCH_EPSILON, Moments, adagrad, adaptive_step, no_moments
 from drobench.solver.communicator import Communicator, ProcessGroup, SingleProcess
-from drobench.solver.curvature import largest_curvature
-from drobench.solver.estimators import Draw, Estimates, advance, descend, direction, refresh, sample, sample_pair
-from drobench.solver.first_step_size import StepConfig, StepRuleConfig, first_step, step_by_rule
+from drobench.solver.curvature import curvature_share, largest_curvature
+from drobench.solver.estimators import (
+    Draw,
+    Estimates,
+    Settling,
+    advance,
+    descend,
+    direction,
+    refresh,
+    sample,
+    sample_pair,
+    settle,
+)
+from drobench.solver.first_step_size import StepConfig, StepRuleConfig, first_step, guarded_step, step_by_rule
 from drobench.solver.iterates import Trail, extended_mean, no_trail
+from drobench.solver.line_search import backtrack, falls_enough, rounding, shorter
+from drobench.solver.metric_prox import metric_factor, metric_step, positive_factor
 from drobench.solver.restarts import EpochMethod, Restarted, RestartsConfig, with_restarts
 from drobench.solver.safeguards import Measured, Safeguard, measured, watch
 from drobench.solver.schedules import Epoch, ScheduleConfig, long_epoch, small_batch
+from drobench.solver.second_order import hessian, hessian_product
 from drobench.solver.smoothness import Smoothness, measure_smoothness
 from drobench.solver.solver import Solver
 
@@ -63,6 +77,7 @@ __all__ = [
     "Safeguard",
     "ScheduleConfig",
     "SettingError",
+    "Settling",
     "SingleProcess",
     "Smoothness",
     "Solver",
@@ -72,22 +87,34 @@ __all__ = [
     "adagrad",
     "adaptive_step",
     "advance",
+    "backtrack",
+    "curvature_share",
     "descend",
     "direction",
     "extended_mean",
+    "falls_enough",
     "first_step",
+    "guarded_step",
+    "hessian",
+    "hessian_product",
     "largest_curvature",
     "long_epoch",
     "measure_smoothness",
     "measured",
+    "metric_factor",
+    "metric_step",
     "no_moments",
     "no_trail",
+    "positive_factor",
     "refresh",
     "require_non_negative",
     "require_one_of",
     "require_positive",
+    "rounding",
     "sample",
     "sample_pair",
+    "settle",
+    "shorter",
     "small_batch",
     "step_by_rule",
     "watch",

@@ -7,11 +7,12 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from drobench.objective.composite import Change, Total
+from drobench.objective.composite import Change, Means, Total
 from drobench.objective.oracles.composite import CompositeOracle
 from drobench.objective.sampling import Rows
 from drobench.solver.communicator import Communicator
@@ -41,12 +42,48 @@ def refresh(oracle: CompositeOracle, communicator: Communicator, point: Tensor, 
     return sample(oracle, communicator, point, rows, None)
 
 
+class Settling(NamedTuple):
+    """What was measured on all rows, and where: at the given parameters, with the best dual variables for them."""
+
+    point: Tensor
+    estimates: Estimates
+    original: float
+    """The objective of the problem itself, without any smoothing."""
+
+
+def settle(oracle: CompositeOracle, communicator: Communicator, point: Tensor, rows: Draw) -> Settling:
+    """Measure on `rows`, which are all of them, after dual variables were set to their best; one call a row."""
+    original = None
+    if oracle.settles:
+        parts = _parts(rows)
+        pooling = (lambda tensor: communicator.total([tensor])[0]), communicator.maximum
+        point, local, original = oracle.settle_duals(point, parts, *pooling)
+        estimates = _pooled(oracle, communicator, parts, local, None)
+    else:
+        estimates = refresh(oracle, communicator, point, rows)
+    if original is None:
+        means = estimates.inner_value, estimates.loss_value, estimates.shift
+        original = float(oracle.original(point, *means))
+    return Settling(point, estimates, original)
+
+
 def sample(
     oracle: CompositeOracle, communicator: Communicator, point: Tensor, rows: Draw, shift: Tensor | None
 ) -> Estimates:
     """Measure the estimates at `point` on `rows`, at `shift` or, where that would overflow, at a higher one."""
     parts = _parts(rows)
     local = [oracle.estimate(point[None], part, shift, *_pooling(part, communicator)) for part in parts]
+    return _pooled(oracle, communicator, parts, local, shift)
+
+
+def _pooled(
+    oracle: CompositeOracle,
+    communicator: Communicator,
+    parts: Sequence[Rows],
+    local: Sequence[Means],
+    shift: Tensor | None,
+) -> Estimates:
+    """Return the means over all parts of all processes."""
     if _is_whole(parts, communicator):
         (found,) = local
         means = found.inner_value[0], found.inner_jacobian[0], found.loss_value[0], found.loss_gradient[0]

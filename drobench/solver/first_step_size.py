@@ -1,5 +1,6 @@
 """The step size a method begins with: a setting, or what the data say at the start."""
 
+import math
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -7,8 +8,12 @@ from torch import Tensor
 from drobench.errors import SettingError, require_one_of, require_positive
 from drobench.objective.oracles.composite import CompositeOracle
 from drobench.solver.communicator import Communicator
-from drobench.solver.curvature import largest_curvature
+from drobench.solver.curvature import NoCurvature, block_curvature, largest_curvature
+from drobench.solver.estimators import direction, refresh
 from drobench.solver.smoothness import measure_smoothness
+
+# How far a first step goes where no curvature says how far it may, relative to the size of the point.
+_BLIND_MOVE = 0.1
 
 
 @dataclass(kw_only=True)
@@ -59,3 +64,28 @@ def step_by_rule(config: StepConfig, oracle: CompositeOracle, communicator: Comm
             f"{oracle.constraints} constraints. Use step_rule=curvature or set solver.step_size."
         )
     return config.step_scale * measure_smoothness(oracle, communicator, start).largest_step
+
+
+def guarded_step(
+    config: StepConfig, oracle: CompositeOracle, communicator: Communicator, start: Tensor, *, scaled: bool = True
+) -> tuple[float, float, float]:
+    """Return step size, its ceiling, and how much longer steps are for dual variables, of a method that undoes rises.
+
+    Where nothing curves, a step is taken that moves the point by a tenth of its size: what it leads to is measured.
+    Without `scaled`, steps are as long for dual variables as for parameters.
+    """
+    if config.step_size is not None:
+        return config.step_size, config.step_size, 1.0
+    scale = 1.0
+    try:
+        if scaled and oracle.scaled_duals and getattr(config, "step_rule", "curvature") == "curvature":
+            curvature, scale = block_curvature(oracle, communicator, start)
+            ceiling = config.step_scale / curvature
+        else:
+            ceiling = step_by_rule(config, oracle, communicator, start)
+    except NoCurvature:
+        slope = float(direction(refresh(oracle, communicator, start, oracle.draw()), oracle).norm())
+        if not math.isfinite(slope):
+            raise
+        ceiling = _BLIND_MOVE * (1.0 + float(start.norm())) / slope if slope > 0.0 else 1.0
+    return min(ceiling, oracle.largest_step), ceiling, scale

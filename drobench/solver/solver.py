@@ -41,6 +41,21 @@ class Solver(ABC, Generic[State]):
         """Return whether the method has come to an end of its own, which ends the run; most never do."""
         return False
 
+    def stalled(self, state: State) -> bool:
+        """Return whether more work on this stage of a continuation would not be worth it, so that the next may begin.
+
+        Called between steps; what decides must be the same on every process.
+        """
+        return False
+
+    def resting(self, state: State) -> bool:
+        """Return whether nothing would be lost if a stage of a continuation ended here; its end waits for that."""
+        return True
+
+    def sharpen(self, state: State, oracle: Any, communicator: Communicator) -> State:
+        """Return the state that goes on with the next stage of a continuation, whose oracle this is."""
+        return self.init(self.solution(state), oracle, communicator)
+
     def average(self, state: State) -> Tensor | None:
         """Return the method's averaged iterate, or `None` if it keeps none."""
         return None

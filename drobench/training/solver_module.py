@@ -20,6 +20,7 @@ import torch.distributed
 from torch import Tensor
 
 from drobench.objective.oracle import Oracle
+from drobench.objective.oracles.composite import CompositeOracle
 from drobench.objective.sampling import Shard
 from drobench.problem.problem import Problem
 from drobench.results.parts import certified_within
@@ -30,6 +31,7 @@ from drobench.training.budget import Budget, BudgetConfig, Usage, Verdict
 from drobench.training.clock import Clock
 from drobench.training.evaluation import EvaluationConfig, Evaluator, Scores, better_feasible
 from drobench.training.over_ranks import check_totals, longest, settle, summed
+from drobench.training.penalty_weight import adapted_weight
 from drobench.training.rank_states import redistribute
 
 # Long enough that Lightning's own work per training step (a quarter of a millisecond) disappears.
@@ -64,6 +66,10 @@ class Task:
     """Solver seconds after which a stage is over as well."""
     stage_steps: float = math.inf
     """Steps after which it is over, too."""
+    adapt_weight: bool = False
+    """Whether the weight of a penalty for constraints follows the violation, from stage to stage."""
+    stages_stall: bool = False
+    """Whether a stage is over as soon as the solver says that it has stalled, the limits being the latest moment."""
 
 
 class StrayStop(Exception):
@@ -95,6 +101,8 @@ class SolverModule(pl.LightningModule):
         self.on_evaluation = on_evaluation
         self.solver_state: Any = None
         self.stage = 0
+        self.penalty_weight: float | None = None
+        """Where it follows the violation: that of this stage; `None`: as the form has it."""
         self.steps = 0
         self.evaluations_due = 1
         self.lost_in_a_row = 0
@@ -118,7 +126,14 @@ class SolverModule(pl.LightningModule):
         self.clock = Clock(self.task.start.device)
 
     def _build_oracle(self) -> Oracle:
-        return self.task.build_oracles[self.stage](Shard(self.trainer.global_rank, self.trainer.world_size))
+        oracle = self.task.build_oracles[self.stage](Shard(self.trainer.global_rank, self.trainer.world_size))
+        if self.penalty_weight is not None and isinstance(oracle, CompositeOracle):
+            oracle.weigh(self.penalty_weight)
+        return oracle
+
+    def _first_weight(self) -> float | None:
+        oracle = self.task.build_oracles[0](Shard())
+        return oracle.penalty_weight if isinstance(oracle, CompositeOracle) else None
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         """Return an optimizer that never moves anything: its steps are Lightning's count."""
@@ -163,6 +178,8 @@ class SolverModule(pl.LightningModule):
         last_step, last_sample_call, last_call = self._chunk_limits()
         state, steps, seen, quiet = self.solver_state, self.steps, self.calls_seen, self.quiet_steps
         alone = communicator.world_size == 1
+        more = self.stage < len(self.task.build_oracles) - 1
+        may_stall, overdue = more and self.task.stages_stall, more and self._overdue()
         with self.clock.timing("solver"):
             deadline = time.perf_counter() + self._chunk_seconds(self.clock.seconds["solver"])
             while True:
@@ -175,7 +192,9 @@ class SolverModule(pl.LightningModule):
                 seen, quiet = calls, quiet + 1 if calls == seen else 0
                 if steps >= last_step or totals.sample_calls >= last_sample_call or calls >= last_call:
                     break
-                if quiet == _QUIET_STEPS or solver.ended(state):
+                if quiet == _QUIET_STEPS or solver.ended(state) or (may_stall and solver.stalled(state)):
+                    break
+                if overdue and solver.resting(state):
                     break
                 if alone and time.perf_counter() >= deadline:
                     break
@@ -192,7 +211,7 @@ class SolverModule(pl.LightningModule):
         next_passes = self.evaluations_due * self.task.evaluation.every_passes
         if budget.passes is not None:
             next_passes = min(next_passes, budget.passes)
-        if self.stage < len(self.task.build_oracles) - 1:
+        if self.stage < len(self.task.build_oracles) - 1 and not self._overdue():
             next_passes = min(next_passes, (self.stage + 1) * self.task.stage_passes)
             last_step = min(last_step, (self.stage + 1) * self.task.stage_steps)
         last_call = math.inf if budget.oracle_calls is None else float(budget.oracle_calls)
@@ -224,7 +243,7 @@ class SolverModule(pl.LightningModule):
         if verdict is not None:
             self._finish(verdict, usage)
         elif self._stage_is_over(usage):
-            self._next_stage(point)
+            self._next_stage(usage)
 
     def _over(self) -> Verdict | None:
         """Return a verdict if the method is at its end, or asks for nothing more and no limit would end that."""
@@ -236,23 +255,39 @@ class SolverModule(pl.LightningModule):
         return None
 
     def _stage_is_over(self, usage: Usage) -> bool:
-        last = self.stage == len(self.task.build_oracles) - 1
-        stages = self.stage + 1
-        return not last and (
-            self.task.solver.ended(self.solver_state)
-            or usage.passes >= stages * self.task.stage_passes
-            or usage.seconds >= stages * self.task.stage_seconds
-            or usage.steps >= stages * self.task.stage_steps
-        )
+        if self.stage == len(self.task.build_oracles) - 1:
+            return False
+        solver, state = self.task.solver, self.solver_state
+        if solver.ended(state) or (self.task.stages_stall and solver.stalled(state)):
+            return True
+        return self._stage_by_clock(usage) > self.stage and solver.resting(state)
 
-    def _next_stage(self, point: Tensor) -> None:
+    def _overdue(self) -> bool:
+        """Whether the end of this stage waits for the method to come to rest; as of the last look around."""
+        return self._stage_by_clock(self.seen) > self.stage
+
+    def _stage_by_clock(self, usage: Usage) -> int:
+        """Return the stage that it is time for: the limits are the latest moment at which each begins."""
+        shares = (
+            usage.passes / self.task.stage_passes,
+            usage.seconds / self.task.stage_seconds,
+            usage.steps / self.task.stage_steps,
+        )
+        return min(math.floor(max(shares)), len(self.task.build_oracles) - 1)
+
+    def _next_stage(self, usage: Usage) -> None:
         """Go on with the next, sharper form of the problem; counters and generator go along."""
+        if self.task.adapt_weight and isinstance(self.oracle, CompositeOracle):
+            with self.clock.timing("solver"):
+                point = self.task.solver.solution(self.solver_state)
+                self.penalty_weight = adapted_weight(self.oracle, point, self._first_weight())
         reached = self.oracle.state_dict()
-        self.stage += 1
+        # A method that was not resting may have missed the time of a stage altogether.
+        self.stage = max(self.stage + 1, self._stage_by_clock(usage))
         self.oracle = self._build_oracle()
         self.oracle.load_state_dict(reached)
         with self.clock.timing("solver"):
-            self.solver_state = self.task.solver.init(point, self.oracle, self.communicator)
+            self.solver_state = self.task.solver.sharpen(self.solver_state, self.oracle, self.communicator)
 
     def _judge(self, scores: Scores, last: bool) -> Verdict | None:
         """Return why the run ends here, if it does. A solver may undo a bad epoch, so being lost once is no end."""
@@ -339,6 +374,7 @@ class SolverModule(pl.LightningModule):
         checkpoint["drobench"] = {
             "ranks": everyone,
             "stage": self.stage,
+            "penalty_weight": self.penalty_weight,
             "steps": self.steps,
             "evaluations_due": self.evaluations_due,
             "lost_in_a_row": self.lost_in_a_row,
@@ -353,6 +389,8 @@ class SolverModule(pl.LightningModule):
         saved = checkpoint["drobench"]
         mine = redistribute(saved["ranks"], self.communicator.world_size)[self.communicator.rank]
         self.stage = saved["stage"]
+        # Files of earlier versions do not say.
+        self.penalty_weight = saved.get("penalty_weight")
         self.oracle = self._build_oracle()
         self.solver_state = state_from_dict(state_type(self.task.solver), mine["state"])
         self.oracle.load_state_dict(mine["oracle"])

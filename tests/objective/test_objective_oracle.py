@@ -33,7 +33,7 @@ class TestCounting:
         assert oracle.counters == Counters()
 
     def test_counters_have_names_for_the_record(self):
-        counters = Counters(1, 2, 3, 4, 5, 6)
+        counters = Counters(1, 2, 3, 4, 5, 6, 7, 8)
         assert counters.as_dict() == {
             "sample_calls": 1,
             "inner_values": 2,
@@ -41,6 +41,8 @@ class TestCounting:
             "loss_gradients": 4,
             "constraint_checks": 5,
             "projections": 6,
+            "hessian_rows": 7,
+            "hessian_products": 8,
         }
         assert counters.oracle_calls == 6
 

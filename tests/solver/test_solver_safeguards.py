@@ -35,7 +35,7 @@ def test_what_went_up_is_undone_and_the_step_size_halved():
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_what_is_no_number_is_undone_too(value):
-    assert judged([1.0, value])[1][0].step_size == 0.5
+    assert judged([1.0, value])[1][0].step_size == 0.125
 
 
 def test_a_first_value_that_is_no_number_is_not_accepted():

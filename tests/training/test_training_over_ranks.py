@@ -46,13 +46,13 @@ def test_sums_are_exact_beyond_what_a_float_holds(other):
 
 
 def test_totals_that_nobody_knows_are_the_sums_of_all_counters(other):
-    oracle = oracle_of(Counters(1, 2, 3, 4, 5, 6))
+    oracle = oracle_of(Counters(1, 2, 3, 4, 5, 6, 7, 8))
     assert not oracle.settled
-    other.append([10, 20, 30, 40, 50, 60])
+    other.append([10, 20, 30, 40, 50, 60, 70, 80])
     settle(oracle)
     assert oracle.settled
-    assert oracle.totals == Counters(11, 22, 33, 44, 55, 66)
-    assert oracle.counters == Counters(1, 2, 3, 4, 5, 6)
+    assert oracle.totals == Counters(11, 22, 33, 44, 55, 66, 77, 88)
+    assert oracle.counters == Counters(1, 2, 3, 4, 5, 6, 7, 8)
 
 
 def test_totals_that_agree_with_the_sums_pass():

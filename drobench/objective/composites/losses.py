@@ -11,7 +11,7 @@ from drobench.objective.composite import Change, Composite, Means, RowTerms
 from drobench.objective.losses import Losses, Pullback, PullbackDifference
 from drobench.objective.outer_functions import OuterFunction
 from drobench.objective.regularizers import Regularizer
-from drobench.objective.sampling import Rows
+from drobench.objective.sampling import Index, Rows
 
 # exp overflows at 88 in float32 and at 709 in float64; sums and products of the results need room above.
 LARGEST_EXPONENT = {torch.float32: 60.0, torch.float64: 500.0}
@@ -33,6 +33,13 @@ class LossTerms(NamedTuple):
     """What `inner_slope` is still to be multiplied by: cheaper after the sum over the rows than before."""
 
 
+class LossBends(NamedTuple):
+    """First and second derivatives by the loss of `h_i + <weights, g_i>`, `(rows,)` each."""
+
+    slope: Tensor
+    bend: Tensor
+
+
 class LossTransform(ABC):
     """`g_i = G(f_i)` and `h_i = H(f_i)`: a reduction on the level of losses."""
 
@@ -48,9 +55,35 @@ class LossTransform(ABC):
         """Return `shift`, or a higher one where the terms at `shift` might overflow; for `None`, a good one."""
         return shift
 
+    def bends(self, losses: Tensor, weights: Tensor, shift: Tensor) -> LossBends:
+        """Return the derivatives for losses `(rows,)`, with one weight for each output.
+
+        By automatic differentiation of the slopes, unless a reduction knows better.
+        """
+        with torch.enable_grad():
+            leaf = losses.detach().clone().requires_grad_(True)
+            slope = weighted_slope(self.apply(leaf[None], shift), weights, leaf)
+            return LossBends(slope.detach(), derivative(slope, leaf))
+
     def rescale(self, inner: Tensor, old: Tensor, new: Tensor) -> Tensor:
         """See `Composite.rescale`."""
         return inner
+
+
+def weighted_slope(terms: LossTerms, weights: Tensor, losses: Tensor) -> Tensor:
+    """Return the slope of `h_i + <weights, g_i>` at one point, `(rows,)`."""
+    slope = torch.zeros_like(losses)
+    if terms.inner_slope is not None:
+        slope = slope + terms.slope_scale * (weights @ terms.inner_slope[0])
+    return slope if terms.loss_slope is None else slope + terms.loss_slope[0]
+
+
+def derivative(values: Tensor, leaf: Tensor) -> Tensor:
+    """Return the gradient of the sum of `values`, which may be constants."""
+    if not values.requires_grad:
+        return torch.zeros_like(leaf)
+    (found,) = torch.autograd.grad(values.sum(), leaf, retain_graph=True, materialize_grads=True)
+    return found
 
 
 class PlainLosses(LossTransform):
@@ -61,6 +94,9 @@ class PlainLosses(LossTransform):
 
     def apply(self, losses: Tensor, shift: Tensor | None) -> LossTerms:
         return LossTerms(None, None, losses, torch.ones_like(losses), losses.new_zeros(()))
+
+    def bends(self, losses: Tensor, weights: Tensor, shift: Tensor) -> LossBends:
+        return LossBends(torch.ones_like(losses), torch.zeros_like(losses))
 
 
 class LossComposite(Composite):
@@ -158,8 +194,37 @@ class LossComposite(Composite):
         floor = value * rows.covered if terms.inner_is_positive else torch.full_like(value, -torch.inf)
         return value, jacobian, floor
 
+    @property
+    def has_hessian(self) -> bool:  # type: ignore[override]  # read-only here
+        return self.losses.has_hessian
+
+    @property
+    def has_hessian_products(self) -> bool:  # type: ignore[override]  # read-only here
+        return self.losses.has_hessian_products
+
+    def hessian(self, point: Tensor, rows: Rows, weights: Tensor, shift: Tensor) -> Tensor:
+        index, bends = self._bends(point, rows, weights, shift)
+        return self.losses.hessian(point, index, bends.bend, bends.slope)
+
+    def hessian_product(self, point: Tensor, rows: Rows, weights: Tensor, shift: Tensor, vector: Tensor) -> Tensor:
+        index, bends = self._bends(point, rows, weights, shift)
+        return self.losses.hessian_product(point, index, bends.bend, bends.slope, vector)
+
+    def _bends(self, point: Tensor, rows: Rows, weights: Tensor, shift: Tensor) -> tuple[Index, LossBends]:
+        """Return the derivatives by the losses, each counting by its share of the mean."""
+        assert rows.samples is not None
+        losses = self.losses.linearize(point[None], rows.samples)[0][0]
+        slope, bend = self.transform.bends(losses, weights, shift)
+        scale = share_of_row(rows, losses)
+        return rows.samples, LossBends(slope * scale, bend * scale)
+
     def rescale(self, inner: Tensor, old: Tensor, new: Tensor) -> Tensor:
         return self.transform.rescale(inner, old, new)
+
+
+def share_of_row(rows: Rows, losses: Tensor) -> float:
+    """Return what each of these rows counts in the mean over the whole draw."""
+    return rows.sample_share / max(losses.numel(), 1)
 
 
 def inner_totals(terms: LossTerms) -> list[list[float]]:
