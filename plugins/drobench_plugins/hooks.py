@@ -26,9 +26,11 @@ def drobench_solvers() -> list[SolverEntry]:
         group_dro,
         heavily_constrained,
         lagrangian,
+        lbfgs,
         lighttouch,
         midtouch,
         minibatch_dro,
+        newton,
         one_projection_sgd,
         primal_dual,
         projected_sgd,
@@ -42,9 +44,10 @@ def drobench_solvers() -> list[SolverEntry]:
 
     modules = (gcivr, dist_gcivr, gcivr_authors, scgd, unconstrained, heavily_constrained, lagrangian, exact_convex)
     composite = (civr, c_saga, vrsc_pg, cover, asc_pg, minibatch_dro, prox_gradient)
+    whole = (lbfgs, newton)
     saddle = (serr, sevr, primal_dual, group_dro, agnostic_fl)
     constrained = (projected_sgd, one_projection_sgd, fulltouch, lighttouch, midtouch, exact_constrained)
-    return [module.entry() for module in (*modules, *composite, *saddle, *constrained)]
+    return [module.entry() for module in (*modules, *composite, *whole, *saddle, *constrained)]
 
 
 @hookimpl

@@ -6,7 +6,7 @@ The draws, in this order, in float64, from one torch generator with the dataset'
 
 The features are Z after a scaling that the labels do not see:
 
-    ill:   column k of Z times 10^(-(k-1)/(n-1)), for k = 1..n: scales from 1 down to 1/10
+    ill:   column k of Z times 10^(-decades (k-1)/(n-1)), for k = 1..n: by default scales from 1 down to 1/10
     well:  Z / 2
 
 Labelling before scaling is what makes `ill` hard: the columns of small scale matter for the labels as much as
@@ -32,7 +32,8 @@ class SyntheticConfig(DatasetConfig):
     Attributes:
         rows: Number of samples (m).
         features: Number of columns (n).
-        conditioning: `ill` for scales from 1 down to 1/10, `well` for one scale.
+        conditioning: `ill` for scales that fall from column to column, `well` for one scale.
+        decades: Powers of ten from the largest scale to the smallest, where `ill`: 1 for scales from 1 down to 1/10.
         noise: Standard deviation of what is added to the margin before its sign is taken.
         split: By default every row is for training, in the order of the draws.
         standardize: Off by default: it would undo the scaling.
@@ -41,6 +42,7 @@ class SyntheticConfig(DatasetConfig):
     rows: int = 10000
     features: int = 10
     conditioning: str = "ill"
+    decades: float = 1.0
     noise: float = 1.0
     split: list[float] = field(default_factory=lambda: [1.0, 0.0, 0.0])
     standardize: bool = False
@@ -53,7 +55,7 @@ class SyntheticConfig(DatasetConfig):
         """
         super().__post_init__()
         require_positive(self, "rows", "features")
-        require_non_negative(self, "noise")
+        require_non_negative(self, "noise", "decades")
         require_one_of(self, "conditioning", ("ill", "well"))
 
 
@@ -80,7 +82,7 @@ def _column_scales(config: SyntheticConfig) -> Tensor:
         return torch.full((config.features,), 0.5, dtype=torch.float64)
     # A single column has scale 1; the maximum keeps its exponent from being 0/0.
     exponents = torch.arange(config.features, dtype=torch.float64) / max(config.features - 1, 1)
-    return 10.0**-exponents
+    return 10.0 ** (-config.decades * exponents)
 
 
 def entry() -> DatasetEntry:

@@ -58,4 +58,7 @@ def entry() -> SolverEntry:
         factory=build,
         accepts=(Composite,),
         rate="linear",
+        config_changes=(
+            "output=last with monotone was the last iterate, and is the best of those measured on all rows",
+        ),
     )

@@ -141,4 +141,7 @@ def entry() -> SolverEntry:
         accepts=(Composite,),
         # On strongly convex problems, with refreshes on all rows.
         rate="linear",
+        config_changes=(
+            "output=last with monotone was the last iterate, and is the best of those measured on all rows",
+        ),
     )

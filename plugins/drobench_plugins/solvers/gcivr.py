@@ -19,8 +19,14 @@ and `output=random`, the step size of both by `step_rule=theorem`.
 
 Deviations from the printed algorithm, all of them configurable:
     - constant schedule S = sqrt(m)/2, tau = 2 sqrt(m), eta = 1/L instead of tau = S = sqrt(m) (same cost, steadier);
-    - monotone safeguard: an epoch that ends above the accepted objective is undone and the step size is halved; it
-      grows back by `recovery` with every accepted epoch, up to where it started;
+    - monotone safeguard: an epoch that ends above the accepted objective is undone and the step size is halved, or cut
+      more where failures follow one another or are large; it grows back by `recovery` with every accepted epoch, up to
+      where it started. What is returned was measured on all rows, and is never above the start in the objective of the
+      problem itself; before the first such measurement it is the start;
+    - where the form has a scalar dual variable (KL and chi-square balls, CVaR), every refresh on all rows sets it to
+      its best value for the losses just measured, and steps have a length of their own for it, such that it curves
+      like the parameters;
+    - a stage of a continuation that gains less in an epoch than a tenth of what its smoothing may change is over;
     - an epoch ends early when the inner value falls below what the sampled rows prove it must exceed.
 """
 
@@ -46,15 +52,21 @@ from drobench.solver import (
     StepRuleConfig,
     Trail,
     advance,
+    curvature_share,
     descend,
+    guarded_step,
     measured,
     no_trail,
     refresh,
     require_one_of,
+    settle,
     step_by_rule,
     watch,
     with_restarts,
 )
+
+# Passes above which the curvature is not measured again in a later stage, and how short a step may get instead.
+_DEAR, _SMALLEST_RATIO = 1.0, 0.1
 
 
 @dataclass(kw_only=True)
@@ -62,11 +74,13 @@ class GcivrConfig(ScheduleConfig, StepRuleConfig, RestartsConfig):
     """Hyperparameters of GCIVR: schedule, first step size and stages, and those below."""
 
     monotone: bool = True
-    """Undo an epoch that ends higher than it began, and halve the step size; needs refreshes on all rows."""
+    """Undo an epoch that ends higher than it began, and halve the step size; return only what was measured on all rows,
+    which is never above the start. Needs refreshes on all rows: what has none of these returns its last iterate."""
     recovery: float = 1.5
     """Factor by which an accepted epoch lets a halved step size grow back, up to the first one; 1: never."""
     output: str = "last"
-    """`last`, `random` (uniform over all iterates, as the theory has it) or `best_snapshot` (lowest full objective)."""
+    """`last` (with `monotone`: the best of those that were measured on all rows), `random` (uniform over all iterates,
+    as the theory has it) or `best_snapshot` (lowest full objective)."""
     average: bool = False
     """Also keep the running mean of the iterates."""
     replacement: bool = False
@@ -108,6 +122,9 @@ class GcivrState:
     """Epochs begun."""
     sizes: Epoch
     safeguard: Safeguard
+    # Every stage of a continuation.
+    dual_scale: float = 1.0
+    """How much longer steps are for a dual variable than for the parameters."""
 
 
 class Gcivr(EpochMethod[GcivrState]):
@@ -117,10 +134,36 @@ class Gcivr(EpochMethod[GcivrState]):
         self.config, self.monotone = config, config.monotone
 
     def init(self, start: Tensor, oracle: CompositeOracle, communicator: Communicator) -> GcivrState:
-        ceiling = step_by_rule(self.config, oracle, communicator, start)
-        step_size = ceiling if self.config.step_size is not None else min(ceiling, oracle.largest_step)
+        return self._begin(start, oracle, communicator, None)
+
+    def _begin(
+        self,
+        start: Tensor,
+        oracle: CompositeOracle,
+        communicator: Communicator,
+        known: tuple[float, float, float] | None,
+    ) -> GcivrState:
+        """Return the first state of a stage, with a `known` step size, its ceiling and scale, or one from the data."""
         trail = no_trail(start, average=self.config.average)
-        return GcivrState(start, start, None, 0, trail, 0, Epoch(1, None, 1, 1), watch(step_size, ceiling))
+        sizes = self.config.epoch(0, oracle.samples, oracle.constraints)
+        point, found = start, None
+        if self.monotone and oracle.settles and sizes.refresh is None:
+            # The curvature depends on the dual variables, and is to be that of their best values.
+            settled = settle(oracle, communicator, start, self.draw(oracle, communicator, None, None))
+            found = measured(oracle, settled.point, settled.estimates, trail, settled.original)
+            point = settled.point
+        if known is not None:
+            step_size, ceiling, scale = known
+        elif self.monotone:
+            step_size, ceiling, scale = guarded_step(self.config, oracle, communicator, point)
+        else:
+            ceiling, scale = step_by_rule(self.config, oracle, communicator, point), 1.0
+            step_size = ceiling if self.config.step_size is not None else min(ceiling, oracle.largest_step)
+        safeguard = watch(step_size, ceiling, start, oracle.smoothing_error)
+        if found is not None:
+            safeguard, _ = safeguard.judge(found)
+        estimates = None if found is None else found.estimates
+        return GcivrState(point, point, estimates, 0, trail, 0, Epoch(1, None, 1, 1), safeguard, scale)
 
     def step(self, state: GcivrState, oracle: CompositeOracle, communicator: Communicator) -> GcivrState:
         estimates, sound = state.estimates, False
@@ -132,20 +175,38 @@ class Gcivr(EpochMethod[GcivrState]):
             estimates = state.estimates
         assert estimates is not None
         step_size = state.safeguard.step_size
-        point = oracle.prox(self.descend(state.point, estimates, oracle, step_size), step_size)
+        point = self.descend(state.point, estimates, oracle, step_size)
+        if state.dual_scale == 1.0:
+            point = oracle.prox(point, step_size)
+        else:
+            point[-oracle.scaled_duals :].lerp_(state.point[-oracle.scaled_duals :], 1.0 - state.dual_scale)
+            point = oracle.scaled_prox(point, step_size, state.dual_scale)
         trail = state.trail.extend(point, oracle.generator, choose=self.config.output == "random")
         position = (state.position + 1) % state.sizes.length
         # Spelled out: `dataclasses.replace` would be a tenth of a short step.
-        return GcivrState(point, state.point, estimates, position, trail, state.epoch, state.sizes, state.safeguard)
+        return GcivrState(
+            point,
+            state.point,
+            estimates,
+            position,
+            trail,
+            state.epoch,
+            state.sizes,
+            state.safeguard,
+            state.dual_scale,
+        )
 
     def begin_epoch(self, state: GcivrState, oracle: CompositeOracle, communicator: Communicator) -> GcivrState:
         sizes = self.config.epoch(state.epoch, oracle.samples, oracle.constraints)
+        if state.epoch == 0 and state.estimates is not None:
+            # Measured when the method began.
+            return replace(state, position=0, epoch=1, sizes=sizes)
         rows = self.draw(oracle, communicator, sizes.refresh, sizes.refresh)
-        estimates = refresh(oracle, communicator, state.point, rows)
-        state = replace(state, estimates=estimates, position=0, epoch=state.epoch + 1, sizes=sizes)
+        state = replace(state, position=0, epoch=state.epoch + 1, sizes=sizes)
         if sizes.refresh is not None or not (self.monotone or self.config.output == "best_snapshot"):
-            return state
-        found = measured(oracle, state.point, estimates, state.trail)
+            return replace(state, estimates=refresh(oracle, communicator, state.point, rows))
+        settled = settle(oracle, communicator, state.point, rows)
+        found = measured(oracle, settled.point, settled.estimates, state.trail, settled.original)
         safeguard, place = state.safeguard.judge(found, recovery=self.config.recovery, undo=self.monotone)
         assert place.trail is not None
         return replace(state, point=place.point, estimates=place.estimates, trail=place.trail, safeguard=safeguard)
@@ -164,7 +225,36 @@ class Gcivr(EpochMethod[GcivrState]):
         if self.config.output == "random":
             return state.trail.chosen
         best = state.safeguard.accepted
-        return best.point if self.config.output == "best_snapshot" and best is not None else state.point
+        if self.config.output == "best_snapshot":
+            return state.point if best is None else best.point
+        kept = state.safeguard.best_point
+        return kept if self.monotone and state.sizes.refresh is None and kept is not None else state.point
+
+    def stalled(self, state: GcivrState) -> bool:
+        return self.monotone and state.safeguard.stalled
+
+    def resting(self, state: GcivrState) -> bool:
+        """Right after an epoch of this stage was judged: one that nobody has judged would be lost."""
+        if not self.monotone or state.sizes.refresh is not None:
+            return True
+        return state.safeguard.judged and state.position == 1 % state.sizes.length
+
+    def sharpen(self, state: GcivrState, oracle: CompositeOracle, communicator: Communicator) -> GcivrState:
+        """Begin anew from what was accepted, without forgetting the best of all stages."""
+        before = state.safeguard
+        accepted = before.accepted
+        if not self.monotone or self.config.output != "last" or accepted is None or not oracle.comparable:
+            return super().sharpen(state, oracle, communicator)
+        known = None
+        if curvature_share(oracle) > _DEAR and before.smoothing_error > 0.0:
+            # On small data another look at the curvature costs as much as an epoch.
+            ratio = min(max(oracle.smoothing_error / before.smoothing_error, _SMALLEST_RATIO), 1.0)
+            known = min(ratio * before.step_size, oracle.largest_step), before.ceiling, state.dual_scale
+        fresh = self._begin(accepted.point, oracle, communicator, known)
+        safeguard = fresh.safeguard
+        if before.best_original <= safeguard.best_original:
+            safeguard = replace(safeguard, best_point=before.best_point, best_original=before.best_original)
+        return replace(fresh, safeguard=safeguard, trail=accepted.trail or fresh.trail)
 
     def average(self, state: GcivrState) -> Tensor | None:
         return state.trail.mean if state.trail.visited else None
@@ -196,4 +286,7 @@ def entry() -> SolverEntry:
         accepts=(Composite,),
         # On strongly convex problems, with refreshes on all rows.
         rate="linear",
+        config_changes=(
+            "output=last with monotone was the last iterate, and is the best of those measured on all rows",
+        ),
     )

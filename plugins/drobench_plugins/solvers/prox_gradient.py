@@ -25,8 +25,9 @@ from drobench.solver import (
     StepConfig,
     descend,
     first_step,
+    guarded_step,
     measured,
-    refresh,
+    settle,
     watch,
 )
 
@@ -36,7 +37,7 @@ class ProxGradientConfig(StepConfig):
     """Hyperparameters of proximal gradient descent."""
 
     monotone: bool = True
-    """Take back a step that goes up, and halve the step size."""
+    """Take back a step that goes up, and halve the step size; return only what was measured, never above the start."""
 
 
 @dataclass(frozen=True)
@@ -54,18 +55,24 @@ class ProxGradient(Solver[ProxGradientState]):
         self.config = config
 
     def init(self, start: Tensor, oracle: CompositeOracle, communicator: Communicator) -> ProxGradientState:
-        return ProxGradientState(start, watch(first_step(self.config, oracle, communicator, start)))
+        return ProxGradientState(start, watch(self._first_step(start, oracle, communicator), start=start))
+
+    def _first_step(self, start: Tensor, oracle: CompositeOracle, communicator: Communicator) -> float:
+        if not self.config.monotone:
+            return first_step(self.config, oracle, communicator, start)
+        return guarded_step(self.config, oracle, communicator, start, scaled=False)[0]
 
     def step(self, state: ProxGradientState, oracle: CompositeOracle, communicator: Communicator) -> ProxGradientState:
-        estimates = refresh(oracle, communicator, state.point, oracle.draw())
-        found = measured(oracle, state.point, estimates)
+        settled = settle(oracle, communicator, state.point, oracle.draw())
+        found = measured(oracle, settled.point, settled.estimates, original=settled.original)
         safeguard, place = state.safeguard.judge(found, undo=self.config.monotone)
         step_size = safeguard.step_size
         point = oracle.prox(descend(place.point, place.estimates, oracle, step_size), step_size)
         return ProxGradientState(point, safeguard)
 
     def solution(self, state: ProxGradientState) -> Tensor:
-        return state.point
+        kept = state.safeguard.best_point
+        return kept if self.config.monotone and kept is not None else state.point
 
 
 def entry() -> SolverEntry:
@@ -78,5 +85,6 @@ def entry() -> SolverEntry:
         factory=ProxGradient,
         accepts=(Composite,),
         rate="linear",
+        config_changes=("monotone returned the last iterate, and returns the best of those measured on all rows",),
         calls_per_step=lambda _config, oracle: {oracle.samples + oracle.constraints},
     )

@@ -34,11 +34,12 @@ from drobench.solver import (
     StepConfig,
     direction,
     first_step,
+    guarded_step,
     long_epoch,
     measured,
-    refresh,
     require_positive,
     sample_pair,
+    settle,
     small_batch,
     watch,
 )
@@ -53,7 +54,8 @@ class VrscPgConfig(StepConfig):
     batch: int | None = None
     """S; null: sqrt(m) / 2 of the samples, and of the constraints where the problem has them."""
     monotone: bool = True
-    """Undo an epoch that ends higher than it began, and halve the step size."""
+    """Undo an epoch that ends higher than it began, and halve the step size; return only what was measured on all rows,
+    which is never above the start."""
     replacement: bool = False
     """Whether rows are drawn with replacement."""
 
@@ -89,7 +91,13 @@ class VrscPg(Solver[VrscPgState]):
         self.config = config
 
     def init(self, start: Tensor, oracle: CompositeOracle, communicator: Communicator) -> VrscPgState:
-        return VrscPgState(start, 0, None, watch(first_step(self.config, oracle, communicator, start)))
+        return VrscPgState(start, 0, None, self._safeguard(start, oracle, communicator))
+
+    def _safeguard(self, start: Tensor, oracle: CompositeOracle, communicator: Communicator) -> Safeguard:
+        if not self.config.monotone:
+            return watch(first_step(self.config, oracle, communicator, start))
+        step_size, _, _ = guarded_step(self.config, oracle, communicator, start, scaled=False)
+        return watch(step_size, start=start, smoothing_error=oracle.smoothing_error)
 
     def step(self, state: VrscPgState, oracle: CompositeOracle, communicator: Communicator) -> VrscPgState:
         towards = None
@@ -122,13 +130,22 @@ class VrscPg(Solver[VrscPgState]):
     def _take_snapshot(
         self, state: VrscPgState, oracle: CompositeOracle, communicator: Communicator
     ) -> tuple[VrscPgState, Snapshot]:
-        found = measured(oracle, state.point, refresh(oracle, communicator, state.point, oracle.draw()))
+        settled = settle(oracle, communicator, state.point, oracle.draw())
+        found = measured(oracle, settled.point, settled.estimates, original=settled.original)
         safeguard, place = state.safeguard.judge(found, undo=self.config.monotone)
         snapshot = Snapshot(place.point, place.estimates, direction(place.estimates, oracle))
         return VrscPgState(place.point, 0, snapshot, safeguard), snapshot
 
     def solution(self, state: VrscPgState) -> Tensor:
-        return state.point
+        kept = state.safeguard.best_point
+        return kept if self.config.monotone and kept is not None else state.point
+
+    def resting(self, state: VrscPgState) -> bool:
+        """Right after an epoch was judged: one that nobody has judged would be lost."""
+        return not self.config.monotone or (state.safeguard.judged and state.position <= 1)
+
+    def stalled(self, state: VrscPgState) -> bool:
+        return self.config.monotone and state.safeguard.stalled
 
 
 def batch_of(config: VrscPgConfig, population: int) -> int:
@@ -153,5 +170,6 @@ def entry() -> SolverEntry:
         factory=VrscPg,
         accepts=(Composite,),
         rate="linear",
+        config_changes=("monotone returned the last iterate, and returns the best of those measured on all rows",),
         calls_per_step=_calls,
     )

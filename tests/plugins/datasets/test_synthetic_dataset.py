@@ -43,6 +43,17 @@ def test_the_defaults_are_the_large_ill_conditioned_instance():
     assert (deviations[0] / deviations[-1]).item() == pytest.approx(10.0, rel=0.05)
 
 
+def test_decades_are_the_span_of_the_scales():
+    plain, wide, flat = (
+        load_synthetic_dataset(SyntheticConfig(rows=60, features=4, decades=decades)).train
+        for decades in (1.0, 3.0, 0.0)
+    )
+    scales = torch.tensor([1.0, 0.1, 0.01, 0.001], dtype=torch.float64)
+    torch.testing.assert_close(wide.features, flat.features * scales)
+    # The labels are drawn before the scaling.
+    assert torch.equal(wide.labels, plain.labels)
+
+
 def newton(objective, dimension: int) -> Tensor:
     point = torch.zeros(dimension, dtype=torch.float64)
     for _ in range(50):
@@ -111,6 +122,7 @@ def test_it_can_be_split_and_standardized():
         ("rows", -3),
         ("features", 0),
         ("noise", -1.0),
+        ("decades", -1.0),
         ("noise", math.nan),
         ("noise", math.inf),
         ("conditioning", "medium"),

@@ -91,7 +91,10 @@ def test_accepted_values_fall_and_a_rejection_returns_to_the_last_of_them(data, 
         assert after.safeguard.accepted.value <= before.safeguard.accepted.value + 1e-11
         if is_rejection(before, after):
             rejections += 1
-            assert after.safeguard.step_size == 0.5 * before.safeguard.step_size
+            # One halving, and more where the rise is large or follows another.
+            halvings = math.log2(before.safeguard.step_size / after.safeguard.step_size)
+            assert halvings == int(halvings) >= 1
+            assert after.safeguard.failures == before.safeguard.failures + 1
             assert after.safeguard.accepted is before.safeguard.accepted
             assert torch.equal(after.previous, before.safeguard.accepted.point)
             # The step after the return is the exact proximal gradient step with the smaller step size.
@@ -112,7 +115,7 @@ def test_accepted_values_fall_and_a_rejection_returns_to_the_last_of_them(data, 
             growths += after.safeguard.step_size > before.safeguard.step_size
         else:
             assert after.safeguard.step_size == before.safeguard.step_size
-    assert rejections >= 2
+    assert rejections >= 1
     assert (growths > 0) == (recovery > 1.0)
 
 
@@ -161,8 +164,8 @@ def test_rounding_at_the_optimum_does_not_wear_the_step_size_out(data, trace):
     assert states[-1].safeguard.step_size >= step_size / 16
 
 
-def test_the_last_output_is_the_current_point(data, trace):
-    solver = Gcivr(GcivrConfig(step_size=0.5))
+def test_the_last_output_is_the_current_point_where_nothing_is_undone(data, trace):
+    solver = Gcivr(GcivrConfig(step_size=0.5, monotone=False))
     state = trace(solver, data.oracle(GAMMA, 0), data.start, 17)[-1]
     assert solver.solution(state) is state.point
     assert solver.average(state) is None
