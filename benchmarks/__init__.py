@@ -17,6 +17,7 @@ results of a sweep does so if these are few.
 | speed.memory | memory of a run on 20 million mapped rows | scaling.md |
 | speed.scaling | DistGCIVR on 1 and 2 processes, a cost model up to 1024 | scaling.md, pictures/scaling.png |
 | studies.convergence | passes to an accuracy, from `drobench sweep convergence` | convergence.md |
+| studies.second_order | passes and seconds with and without curvature, also on real data | convergence.md |
 | studies.table1 | growth of the work, from `drobench sweep table1` | table1.md, pictures/table1.png |
 | studies.tuning | the settings chosen by the sweeps tune_noisy_groups and tune_intersectional | reproduction.md |
 | studies.figure1 | Figure 1, from `drobench sweep paper_figure1` | reproduction.md, pictures/figure1.png |

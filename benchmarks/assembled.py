@@ -4,10 +4,10 @@ The one place of the benchmarks that looks behind `drobench.run`.
 """
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from drobench.app.assemble import assemble
 from drobench.app.config import compose, hydra_ready, register, resolve
@@ -26,6 +26,8 @@ class Assembled(NamedTuple):
     """Of the problem itself, before any reformulation."""
     task: Task
     trainer: TrainerConfig
+    asked: Mapping[str, Any]
+    """What determines the result: the id of the run, and the code that would make it."""
 
 
 def assembled(words: Sequence[str]) -> Assembled:
@@ -34,8 +36,10 @@ def assembled(words: Sequence[str]) -> Assembled:
     with hydra_ready():
         config = resolve(compose(list(words), catalogue))
     with tempfile.TemporaryDirectory() as optima:
-        found = assemble(prepare(config, catalogue), Path(optima), Reference(None, "not needed here"))
-    return Assembled(found.problem.form, found.task, config.trainer)
+        prepared = prepare(config, catalogue)
+        found = assemble(prepared, Path(optima), Reference(None, "not needed here"))
+    asked = {"run": prepared.run_id, "code": prepared.code.distributions}
+    return Assembled(found.problem.form, found.task, config.trainer, asked)
 
 
 @cache

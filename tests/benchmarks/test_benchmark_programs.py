@@ -101,6 +101,24 @@ CASES = {
             code=1,
         )
     ],
+    # Neither are these of that size, nor are all methods among them.
+    "benchmarks.studies.second_order": [
+        Case(
+            (
+                r"^\| data \| problem \| `newton`, 1e-04 in 12 \|",
+                r"^\| synthetic, 10 columns \| KL 1 \| not measured .* NO \|",
+                "^### Balls and tails",
+                r"^\| synthetic, 10 columns \| KL ball 0.1 \| .* NO \|",
+                r"^Of 2 optima .* 2 to 1e-08",
+                r"^\| KL 1 \| `gcivr` \|",
+                "^### Goals missed",
+                r"^- `newton`, 1e-04 in 12 on synthetic, 10 columns, KL 1: not measured",
+            ),
+            ("--small", "--seconds", "--large"),
+            "second_order",
+            code=1,
+        )
+    ],
     "benchmarks.studies.table1": [
         Case(
             (
