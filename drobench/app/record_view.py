@@ -73,6 +73,10 @@ def _usage(record: Record) -> str:
     parts = []
     if record.oracle.passes is not None:
         parts.append(f"{record.oracle.passes:.4g} passes")
+    if record.oracle.hessian_rows:
+        parts.append(f"second derivatives of {record.oracle.hessian_rows} rows in matrices")
+    if record.oracle.hessian_products:
+        parts.append(f"of {record.oracle.hessian_products} in products with vectors")
     if record.seconds.solver is not None:
         parts.append(f"{record.seconds.solver:.3g} s solving")
     if record.seconds.total is not None:

@@ -152,6 +152,24 @@ class Composite(ABC):
             "give. Use a solver of means over rows."
         )
 
+    weighs_rows: bool = False
+    """Whether `row_weights` is there, and means over draws take `Rows.sample_weights` into account."""
+
+    def row_weights(self, point: Tensor, rows: Rows, weights: Tensor, shift: Tensor) -> Tensor:
+        """Return how much each row's loss counts in the gradient of the smooth part at `point`, `(rows,)`.
+
+        That is the size of the derivative of `h_i + <weights, g_i>` by the loss of the row; with `weights = f'(y)` and
+        up to a factor, the worst-case distribution.
+        """
+        raise DrobenchError(f"{type(self).__name__} has no weights of single rows.")
+
+    has_leverages: bool = False
+    """Whether `leverages` is there."""
+
+    def leverages(self, point: Tensor, rows: Rows, weights: Tensor, shift: Tensor, factor: Tensor) -> Tensor:
+        """Return how much of the Hessian is due to each row, in the metric `factor factor^T` (`Losses.leverages`)."""
+        raise DrobenchError(f"{type(self).__name__} has no leverages.")
+
     has_hessian: bool = False
     """Whether `hessian` is there: second derivatives as a matrix."""
     has_hessian_products: bool = False

@@ -51,7 +51,7 @@ PullbackDifference = Callable[[Tensor, float], Tensor]
 """Maps cotangents `(2, q, rows)` and a factor to the difference of two pullbacks, of shape `(q, d)`."""
 
 _ROWS_AT_ONCE = 64
-_GRAM_ROWS = 4096
+_GRAM_ROWS = 1024
 
 
 class Losses(ABC):
@@ -111,6 +111,19 @@ class Losses(ABC):
     def hessian_product(self, point: Tensor, index: Index, outer: Tensor, curve: Tensor, vector: Tensor) -> Tensor:
         """Return the same matrix times a vector, `(d,)`, at the cost of two gradients or so."""
         raise DrobenchError(f"{type(self).__name__} has no second derivatives.")
+
+    def leverages(self, point: Tensor, index: Index, outer: Tensor, curve: Tensor, factor: Tensor) -> Tensor:
+        """Return the trace of `P^-1` times what each row adds to `hessian`, taken as positive, `(rows,)`.
+
+        `P = factor factor^T` is a metric. Where it is the Hessian itself, these are the leverage scores of the rows:
+        none is above one, and their sum is not above the number of variables.
+        """
+        raise DrobenchError(f"{type(self).__name__} has no leverages.")
+
+    @property
+    def has_leverages(self) -> bool:
+        """Whether `leverages` is there."""
+        return type(self).leverages is not Losses.leverages
 
     @property
     def has_hessian(self) -> bool:
@@ -269,6 +282,12 @@ class LinearMarginLosses(Losses):
     def hessian_product(self, point: Tensor, index: Index, outer: Tensor, curve: Tensor, vector: Tensor) -> Tensor:
         rows, weights = self._row_weights(point, index, outer, curve)
         return rows.T @ (weights * (rows @ vector))
+
+    def leverages(self, point: Tensor, index: Index, outer: Tensor, curve: Tensor, factor: Tensor) -> Tensor:
+        rows, weights = self._row_weights(point, index, outer.abs(), curve.abs())
+        pieces = torch.split(rows, _GRAM_ROWS)
+        sizes = [torch.linalg.solve_triangular(factor, some.T, upper=False).square_().sum(dim=0) for some in pieces]
+        return torch.cat(sizes).mul_(weights.abs())
 
     def _row_weights(self, point: Tensor, index: Index, outer: Tensor, curve: Tensor) -> tuple[Tensor, Tensor]:
         """Return the rows and what each row's outer product with itself is multiplied by."""

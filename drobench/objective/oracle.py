@@ -18,7 +18,7 @@ from drobench.errors import DrobenchError
 from drobench.moved import moved
 from drobench.objective.clients import ClientDraw, Clients
 from drobench.objective.regularizers import Regularizer
-from drobench.objective.sampling import Index, Rows, Shard, index_length, sample_indices
+from drobench.objective.sampling import Index, Rows, Shard, index_length, sample_by_chances, sample_indices
 
 
 @dataclass
@@ -110,6 +110,25 @@ class Oracle(ABC):
         covered = constraint_covered if self.constraints else sample_covered
         shares = sample_share, constraint_share
         return Rows(sample_part, constraint_part, *shares, covered, None, None, all_samples, all_constraints)
+
+    def draw_by_chances(self, cumulative: Tensor, size: int) -> Rows:
+        """Draw samples by chances, given their cumulative sums over all samples; see `sample_by_chances`.
+
+        A size not below their number is the exact full set. There are no constraints in such a draw.
+        """
+        if size >= self.samples:
+            return self.draw()
+        rows, weights, covered = sample_by_chances(self.generator, cumulative, size)
+        count = rows.numel()
+        first, last = self.shard.bounds(count)
+        return Rows(
+            rows[first:last],
+            sample_share=(last - first) / count,
+            covered=covered,
+            drawn_samples=count,
+            drawn_constraints=0,
+            sample_weights=weights[first:last].to(self.dtype),
+        )
 
     def _draw_set(self, population: int, size: int | None, replacement: bool) -> tuple[Index | None, float, float, int]:
         """Return this process's part, its share, how much the whole draw covers, and how many rows that has."""

@@ -1,7 +1,8 @@
 """Draws of rows, and how they are drawn.
 
 Uniform draws with or without replacement from `{0, ..., population - 1}`. Without replacement is the default of every
-solver: it is unbiased too, with a variance smaller by the factor `(population - size) / (population - 1)`.
+solver: it is unbiased too, with a variance smaller by the factor `(population - size) / (population - 1)`. Draws by
+chances `q_i` count each row with `1 / (population q_i)`, which keeps them unbiased.
 """
 
 from typing import Any, NamedTuple, Self
@@ -35,6 +36,9 @@ class _Rows(NamedTuple):
     the first stands for all of them and the others have 0."""
     drawn_constraints: int | None = None
     """The same of the constraints."""
+    sample_weights: Tensor | None = None
+    """What each of these samples counts for where not all are drawn alike: means over the draw are then weighted with
+    these, whose mean over the draw is about one; `None`: all count alike."""
 
 
 class Rows(_Rows):
@@ -49,7 +53,7 @@ class Rows(_Rows):
     def _replace(self, **changes: Any) -> Self:
         """Return these rows with some fields changed; what was drawn of an index set is not known of another one."""
         if "samples" in changes:
-            changes = {"drawn_samples": None, **changes}
+            changes = {"drawn_samples": None, "sample_weights": None, **changes}
         if "constraints" in changes:
             changes = {"drawn_constraints": None, **changes}
         return super()._replace(**changes)
@@ -96,6 +100,36 @@ def sample_within(
         again = np.ones(drawn.size, dtype=bool)
         again[first] = False
         drawn[again] = generator.integers(0, limits[again])
+
+
+class ChanceDraw(NamedTuple):
+    """Rows drawn by chances, each of them once."""
+
+    rows: Tensor
+    """In ascending order."""
+    weights: Tensor
+    """What each counts for in the mean over these rows."""
+    covered: float
+    """A factor that makes the weighted mean of positive numbers over these rows a lower bound of that over all."""
+
+
+def sample_by_chances(generator: np.random.Generator, cumulative: Tensor, size: int) -> ChanceDraw:
+    """Draw `size` times by chances whose cumulative sums are given, one draw from each of `size` equal parts of them.
+
+    A row that comes `r` times is there once, with `r` times the weight: it need be looked at only once. In `size` draws
+    a row of chance `q` is expected `size q` times, and its `r` is never further from that than two.
+    """
+    population, total = cumulative.numel(), cumulative[-1]
+    uniform = torch.from_numpy(generator.random(size)).to(cumulative)
+    parts = torch.arange(size, dtype=cumulative.dtype, device=cumulative.device)
+    drawn = torch.searchsorted(cumulative, (parts + uniform).mul_(total / size), right=True)
+    rows, times = torch.unique_consecutive(drawn.clamp_(max=population - 1), return_counts=True)
+    before = torch.where(rows > 0, cumulative[rows - 1], torch.zeros_like(total))
+    expected = (cumulative[rows] - before).mul_(size / total)
+    share = times / expected
+    # What is drawn by chances is never the exact full set, even where it has every row.
+    covered = min(float(1.0 / share.max()), 1.0 - 0.5 / population)
+    return ChanceDraw(rows, share.mul_(rows.numel() / population), covered)
 
 
 def index_length(index: Index, population: int) -> int:

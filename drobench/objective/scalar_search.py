@@ -12,6 +12,9 @@ _MOST_EXPANSIONS = 60
 _MOST_LOOKS = 100
 _FIRST_STEP = 1e-2
 _ACCURACY = 1e-14
+# A slope that is nothing but rounding. Along a flat stretch its sign would be chance, and another one for every number
+# of processes.
+_FLAT = 1e-13
 
 
 def minimise_convex(slope: Callable[[float], float], start: float, lowest: float = -math.inf) -> float:
@@ -21,7 +24,7 @@ def minimise_convex(slope: Callable[[float], float], start: float, lowest: float
     """
     here = max(start, lowest)
     rise = slope(here)
-    if rise == 0.0 or not math.isfinite(rise):
+    if abs(rise) <= _FLAT or not math.isfinite(rise):
         return here
     towards = -1.0 if rise > 0.0 else 1.0
     distance, there, rise_there = _FIRST_STEP * (1.0 + abs(here)), here, rise
@@ -30,7 +33,7 @@ def minimise_convex(slope: Callable[[float], float], start: float, lowest: float
         there = max(here + towards * distance, lowest)
         rise_there = slope(there)
         distance *= 4.0
-        if rise_there == 0.0:
+        if abs(rise_there) <= _FLAT:
             return there
         if rise_there * rise < 0.0:
             return _between(slope, (here, rise), (there, rise_there))
@@ -54,7 +57,7 @@ def _between(slope: Callable[[float], float], one: tuple[float, float], other: t
         if not low < middle < high:
             break
         found = slope(middle)
-        if found == 0.0 or not math.isfinite(found):
+        if abs(found) <= _FLAT or not math.isfinite(found):
             return middle
         if found < 0.0:
             low, below = middle, found

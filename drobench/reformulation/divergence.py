@@ -337,8 +337,8 @@ class TemperatureTilt(DualTransform):
         slope = exponents.exp() * (weights[0] / temperature)
         bend = slope / temperature
         mixed = -bend * (exponents + 1.0)
-        twice = (bend * exponents * (exponents + 2.0)).sum()
-        return DualBends(slope, bend, mixed[None], twice.view(1, 1))
+        twice = bend * exponents * (exponents + 2.0)
+        return DualBends(slope, bend, mixed[None], twice[None, None])
 
     def at_shift(self, value: Tensor, jacobian: Tensor, old: Tensor, new: Tensor) -> tuple[Tensor, Tensor]:
         """Both powers scale by `k = exp((old - new) / t)`; by `t`, `-(f - new) = -(f - old) + (new - old)`."""

@@ -73,7 +73,7 @@ class TransportTerms(DualTransform):
         bend = _LOGISTIC.bend(losses)
         if math.isinf(self.flip_cost):
             nothing = losses.new_zeros(1, losses.numel())
-            return DualBends(slopes, bend, nothing, losses.new_zeros(1, 1))
+            return DualBends(slopes, bend, nothing, nothing[None])
         excess = losses - duals * self.flip_cost
         flips = of_difference(
             smooth_hinge(excess, self.width)[1], smooth_hinge_bend(excess, self.width), self.flip_cost

@@ -38,9 +38,11 @@ from drobench.solver.metric_prox import metric_factor, metric_step, positive_fac
 from drobench.solver.restarts import EpochMethod, Restarted, RestartsConfig, with_restarts
 from drobench.solver.safeguards import Measured, Safeguard, measured, watch
 from drobench.solver.schedules import Epoch, ScheduleConfig, long_epoch, small_batch
-from drobench.solver.second_order import hessian, hessian_product
+from drobench.solver.second_order import check_products, hessian, hessian_product
+from drobench.solver.sketch import Sketch, sketch
 from drobench.solver.smoothness import Smoothness, measure_smoothness
 from drobench.solver.solver import Solver
+from drobench.solver.weighted_draws import WeightedDraws, check_weighted, leverage_draws, weighted_draws
 
 __all__ = [
     "OPTIMIZERS",
@@ -79,15 +81,19 @@ __all__ = [
     "SettingError",
     "Settling",
     "SingleProcess",
+    "Sketch",
     "Smoothness",
     "Solver",
     "StepConfig",
     "StepRuleConfig",
     "Trail",
+    "WeightedDraws",
     "adagrad",
     "adaptive_step",
     "advance",
     "backtrack",
+    "check_products",
+    "check_weighted",
     "curvature_share",
     "descend",
     "direction",
@@ -98,6 +104,7 @@ __all__ = [
     "hessian",
     "hessian_product",
     "largest_curvature",
+    "leverage_draws",
     "long_epoch",
     "measure_smoothness",
     "measured",
@@ -115,8 +122,10 @@ __all__ = [
     "sample_pair",
     "settle",
     "shorter",
+    "sketch",
     "small_batch",
     "step_by_rule",
     "watch",
+    "weighted_draws",
     "with_restarts",
 ]

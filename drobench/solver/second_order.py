@@ -9,6 +9,7 @@ the same sweep. Products with vectors ask for a sweep each.
 import torch
 from torch import Tensor
 
+from drobench.errors import DrobenchError
 from drobench.objective.oracles.composite import CompositeOracle
 from drobench.objective.sampling import Rows
 from drobench.solver.communicator import Communicator
@@ -43,6 +44,20 @@ def hessian_product(
         bent = oracle.outer_hessian(estimates.inner_value, estimates.shift) @ (jacobian @ vector)
         product = torch.addmv(product, jacobian.T, bent)
     return product
+
+
+def check_products(oracle: CompositeOracle, solver: str, largest_matrix: int) -> None:
+    """Refuse what products with vectors cannot do, for a method that has no matrix here."""
+    why = f"{oracle.dimension} variables, above solver.largest_matrix={largest_matrix}"
+    if not oracle.has_hessian:
+        why = "a model without a matrix of second derivatives"
+    if not oracle.has_hessian_products:
+        raise DrobenchError(f"{solver}: {why} and no products with vectors either. Use solver=lbfgs.")
+    if not oracle.regularizer_is_smooth:
+        raise DrobenchError(
+            f"{solver}: found {why}, so that steps come from products with vectors, and a regularizer with kinks or "
+            "bounds, which need the matrix. Raise solver.largest_matrix, or use solver=lbfgs."
+        )
 
 
 def _outer_weights(oracle: CompositeOracle, estimates: Estimates) -> Tensor:

@@ -12,6 +12,7 @@ drobench_api = 1
 def drobench_solvers() -> list[SolverEntry]:
     """Return the solvers of this package."""
     from drobench_plugins.solvers import (  # noqa: PLC0415
+        accelerated_gradient,
         agnostic_fl,
         asc_pg,
         c_saga,
@@ -32,6 +33,7 @@ def drobench_solvers() -> list[SolverEntry]:
         minibatch_dro,
         newton,
         one_projection_sgd,
+        preconditioned_gcivr,
         primal_dual,
         projected_sgd,
         prox_gradient,
@@ -44,7 +46,7 @@ def drobench_solvers() -> list[SolverEntry]:
 
     modules = (gcivr, dist_gcivr, gcivr_authors, scgd, unconstrained, heavily_constrained, lagrangian, exact_convex)
     composite = (civr, c_saga, vrsc_pg, cover, asc_pg, minibatch_dro, prox_gradient)
-    whole = (lbfgs, newton)
+    whole = (accelerated_gradient, lbfgs, newton, preconditioned_gcivr)
     saddle = (serr, sevr, primal_dual, group_dro, agnostic_fl)
     constrained = (projected_sgd, one_projection_sgd, fulltouch, lighttouch, midtouch, exact_constrained)
     return [module.entry() for module in (*modules, *composite, *whole, *saddle, *constrained)]

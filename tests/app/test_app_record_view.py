@@ -51,6 +51,9 @@ def test_what_was_spent_is_in_the_last_line(finished):
     assert "exchanged" not in last
     several = dataclasses.replace(record, communication=dataclasses.replace(record.communication, rounds=3, bytes=24))
     assert shown(several).splitlines()[-1].endswith("3 rounds, 24 bytes exchanged")
+    assert "second derivatives" not in last
+    curved = dataclasses.replace(record, oracle=dataclasses.replace(record.oracle, hessian_rows=7, hessian_products=9))
+    assert "passes, second derivatives of 7 rows in matrices, of 9 in products with vectors, " in shown(curved)
 
 
 def test_a_run_that_got_worse_says_so_below_its_status_and_not_in_green(finished):

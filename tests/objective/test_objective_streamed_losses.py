@@ -20,7 +20,8 @@ KINDS = {
     "classes": (LinearPredictor(WIDTH, True, 3), CrossEntropyLoss()),
     "network": (NetworkPredictor(WIDTH, [5], True), LogisticLoss()),
 }
-INDICES = [slice(None), slice(0, 0), slice(4, 19), slice(20, 30), slice(1, 22, 3), torch.tensor([3, 22, 3, 0])]
+DRAWS = [torch.tensor([3, 22, 3, 0]), torch.tensor([9, 1, 1, 20, 13, 2, 22, 0, 7, 5, 11])]
+INDICES = [slice(None), slice(0, 0), slice(4, 19), slice(20, 30), slice(1, 22, 3), *DRAWS]
 
 
 @pytest.fixture(params=KINDS)

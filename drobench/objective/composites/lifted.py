@@ -17,7 +17,7 @@ from drobench.objective.composites.losses import (
     derivative,
     inner_totals,
     share_of_row,
-    weighted_slope,
+    with_weights,
 )
 from drobench.objective.losses import Losses, Pullback
 from drobench.objective.outer_functions import OuterFunction
@@ -46,12 +46,12 @@ class DualBends(NamedTuple):
     mixed: Tensor
     """`(e, rows)`, by the loss and a dual variable."""
     by_duals: Tensor
-    """`(e, e)`, twice by dual variables, summed over the rows."""
+    """`(e, e, rows)`, twice by dual variables."""
 
 
 def of_difference(slope: Tensor, bend: Tensor, factor: float = 1.0) -> DualBends:
     """Return the derivatives of a function of `f_i - factor u` from its slope and bend."""
-    return DualBends(slope, bend, -factor * bend[None], (factor * factor * bend.sum()).view(1, 1))
+    return DualBends(slope, bend, -factor * bend[None], factor * factor * bend[None, None])
 
 
 class DualTransform(ABC):
@@ -72,17 +72,23 @@ class DualTransform(ABC):
         By automatic differentiation of the slopes, unless a reduction knows better.
         """
         with torch.enable_grad():
-            leaf, dual_leaf = (given.detach().clone().requires_grad_(True) for given in (losses, duals))
-            found = self.apply(leaf[None], dual_leaf[None], shift)
-            slope = weighted_slope(found.terms, weights, leaf)
-            by_dual = torch.zeros(duals.numel(), losses.numel(), dtype=losses.dtype, device=losses.device)
+            # Every row is a point of its own here, with its own copy of the dual variables.
+            leaf = losses.detach()[:, None].requires_grad_(True)
+            dual_leaf = duals.detach().expand(losses.numel(), -1).clone().requires_grad_(True)
+            found = self.apply(leaf, dual_leaf, shift)
+            slope, terms = torch.zeros_like(leaf), found.terms
+            by_dual = torch.zeros_like(dual_leaf)
+            if terms.inner_slope is not None:
+                slope = slope + terms.slope_scale * torch.einsum("p,rpo->ro", weights, terms.inner_slope)
+            if terms.loss_slope is not None:
+                slope = slope + terms.loss_slope
             if found.inner_dual_slope is not None:
-                by_dual = by_dual + torch.einsum("p,per->er", weights, found.inner_dual_slope[0])
+                by_dual = by_dual + torch.einsum("p,rpeo->re", weights, found.inner_dual_slope)
             if found.loss_dual_slope is not None:
-                by_dual = by_dual + found.loss_dual_slope[0]
-            mixed = torch.stack([derivative(of_dual, leaf) for of_dual in by_dual])
-            twice = torch.stack([derivative(of_dual, dual_leaf) for of_dual in by_dual])
-            return DualBends(slope.detach(), derivative(slope, leaf), mixed, twice)
+                by_dual = by_dual + found.loss_dual_slope[..., 0]
+            mixed = torch.stack([derivative(of_dual, leaf)[:, 0] for of_dual in by_dual.T])
+            twice = torch.stack([derivative(of_dual, dual_leaf).T for of_dual in by_dual.T])
+            return DualBends(slope.detach()[:, 0], derivative(slope, leaf)[:, 0], mixed, twice)
 
     def at_shift(self, value: Tensor, jacobian: Tensor, old: Tensor, new: Tensor) -> tuple[Tensor, Tensor]:
         """See `Composite.at_shift`; the dual variables are the last columns of the Jacobian."""
@@ -190,7 +196,7 @@ class LiftedComposite(LossComposite):
 
     def _estimate(self, points: Tensor, rows: Rows, shift: Tensor | None, values: Tensor, pullback: Pullback) -> Means:
         parameters, duals = points[:, : self.losses.dimension], points[:, self.losses.dimension :]
-        found = self.lifted.apply(values, duals, shift)
+        found = _weighted_slopes(self.lifted.apply(values, duals, shift), rows.sample_weights)
         estimate = self._means(found.terms, parameters, rows, pullback, values.shape[1])
         scale = 1.0 / max(values.shape[1], 1)
         jacobian, gradient = estimate.inner_jacobian, estimate.loss_gradient
@@ -223,8 +229,9 @@ class LiftedComposite(LossComposite):
         assert rows.samples is not None
         parameters, duals = points[:, : self.losses.dimension], points[:, self.losses.dimension :]
         values, pullback = self.losses.linearize_difference(parameters, rows.samples)
-        found = self.lifted.apply(values, duals, shift)
-        change = self._change(found.terms, inner_totals(found.terms), parameters, rows, pullback, values.shape[1])
+        found = _weighted_slopes(self.lifted.apply(values, duals, shift), rows.sample_weights)
+        terms = with_weights(found.terms, rows.sample_weights)
+        change = self._change(terms, inner_totals(terms), parameters, rows, pullback, values.shape[1])
         scale = 1.0 / max(values.shape[1], 1)
         if found.inner_dual_slope is not None:
             by_duals = _difference(found.inner_dual_slope.sum(dim=-1)).mul_(scale)
@@ -234,12 +241,22 @@ class LiftedComposite(LossComposite):
             change = change._replace(loss_gradient=torch.cat([change.loss_gradient, by_duals], dim=-1))
         return change
 
+    def row_weights(self, point: Tensor, rows: Rows, weights: Tensor, shift: Tensor) -> Tensor:
+        return self._dual_bends(point, rows, weights, shift)[1].slope.abs()
+
+    def leverages(self, point: Tensor, rows: Rows, weights: Tensor, shift: Tensor, factor: Tensor) -> Tensor:
+        """Of the parameters alone, whose block of the metric has the first block of the triangular factor."""
+        parameters, bends = self._dual_bends(point, rows, weights, shift)
+        assert rows.samples is not None
+        size = self.losses.dimension
+        return self.losses.leverages(parameters, rows.samples, bends.bend, bends.slope, factor[:size, :size])
+
     def hessian(self, point: Tensor, rows: Rows, weights: Tensor, shift: Tensor) -> Tensor:
         parameters, bends = self._dual_bends(point, rows, weights, shift)
         assert rows.samples is not None
         own = self.losses.hessian(parameters, rows.samples, bends.bend, bends.slope)
         mixed = self._mixed(parameters, rows, bends)
-        return torch.cat([torch.cat([own, mixed.T], dim=1), torch.cat([mixed, bends.by_duals], dim=1)])
+        return torch.cat([torch.cat([own, mixed.T], dim=1), torch.cat([mixed, bends.by_duals.sum(dim=-1)], dim=1)])
 
     def hessian_product(self, point: Tensor, rows: Rows, weights: Tensor, shift: Tensor, vector: Tensor) -> Tensor:
         parameters, bends = self._dual_bends(point, rows, weights, shift)
@@ -247,7 +264,7 @@ class LiftedComposite(LossComposite):
         inner, outer = vector[: self.losses.dimension], vector[self.losses.dimension :]
         own = self.losses.hessian_product(parameters, rows.samples, bends.bend, bends.slope, inner)
         mixed = self._mixed(parameters, rows, bends)
-        return torch.cat([own + mixed.T @ outer, mixed @ inner + bends.by_duals @ outer])
+        return torch.cat([own + mixed.T @ outer, mixed @ inner + bends.by_duals.sum(dim=-1) @ outer])
 
     def _dual_bends(self, point: Tensor, rows: Rows, weights: Tensor, shift: Tensor) -> tuple[Tensor, DualBends]:
         """Return the parameters, and the derivatives, which count by the rows' share of the mean."""
@@ -298,6 +315,16 @@ class LiftedComposite(LossComposite):
 
     def best_shift(self, value: Tensor, shift: Tensor) -> Tensor:
         return self.lifted.best_shift(value, shift)
+
+
+def _weighted_slopes(found: DualTerms, weights: Tensor | None) -> DualTerms:
+    """Return the derivatives by the dual variables with each row multiplied by its weight, if rows have such."""
+    if weights is None:
+        return found
+    by_duals, loss_by_duals = (
+        None if part is None else part * weights for part in (found.inner_dual_slope, found.loss_dual_slope)
+    )
+    return found._replace(inner_dual_slope=by_duals, loss_dual_slope=loss_by_duals)
 
 
 def _difference(pair: Tensor) -> Tensor:

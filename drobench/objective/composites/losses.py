@@ -78,6 +78,17 @@ def weighted_slope(terms: LossTerms, weights: Tensor, losses: Tensor) -> Tensor:
     return slope if terms.loss_slope is None else slope + terms.loss_slope[0]
 
 
+def with_weights(terms: LossTerms, weights: Tensor | None) -> LossTerms:
+    """Return the terms with each row multiplied by its weight, if rows have such."""
+    if weights is None:
+        return terms
+    inner, slope, loss, loss_slope = (
+        None if part is None else part * weights
+        for part in (terms.inner, terms.inner_slope, terms.loss, terms.loss_slope)
+    )
+    return terms._replace(inner=inner, inner_slope=slope, loss=loss, loss_slope=loss_slope)
+
+
 def derivative(values: Tensor, leaf: Tensor) -> Tensor:
     """Return the gradient of the sum of `values`, which may be constants."""
     if not values.requires_grad:
@@ -102,6 +113,8 @@ class PlainLosses(LossTransform):
 class LossComposite(Composite):
     """A composite whose parts are functions of per-sample losses."""
 
+    weighs_rows = True
+
     def __init__(
         self, losses: Losses, transform: LossTransform, outer: OuterFunction, regularizer: Regularizer
     ) -> None:
@@ -123,7 +136,7 @@ class LossComposite(Composite):
         return self._means(terms, points, rows, pullback, values.shape[1])
 
     def _means(self, terms: LossTerms, points: Tensor, rows: Rows, pullback: Pullback, count: int) -> Means:
-        scale = 1.0 / max(count, 1)
+        scale, terms = 1.0 / max(count, 1), with_weights(terms, rows.sample_weights)
         inner_value, inner_jacobian, floor = self._inner(terms, points, rows, scale, pullback)
         if terms.loss is None or terms.loss_slope is None:
             loss_value = points.new_zeros(points.shape[0])
@@ -154,11 +167,12 @@ class LossComposite(Composite):
         """One pullback of differences, half the work of two pullbacks."""
         assert rows.samples is not None
         values, pullback = self.losses.linearize_difference(points, rows.samples)
-        terms = self.transform.apply(values, shift)
+        terms = with_weights(self.transform.apply(values, shift), rows.sample_weights)
         totals = inner_totals(terms)
         # Seen from the sums, which are needed anyway; looking at all terms beforehand would cost more.
         if self.uses_shift and not max(max(total) for total in totals) <= LARGEST_POWER[values.dtype]:
-            terms = self.transform.apply(values, self.transform.safe_shift(values, shift))
+            higher = self.transform.safe_shift(values, shift)
+            terms = with_weights(self.transform.apply(values, higher), rows.sample_weights)
             totals = inner_totals(terms)
         return self._change(terms, totals, points, rows, pullback, values.shape[1])
 
@@ -195,12 +209,23 @@ class LossComposite(Composite):
         return value, jacobian, floor
 
     @property
+    def has_leverages(self) -> bool:  # type: ignore[override]  # read-only here
+        return self.losses.has_leverages
+
+    @property
     def has_hessian(self) -> bool:  # type: ignore[override]  # read-only here
         return self.losses.has_hessian
 
     @property
     def has_hessian_products(self) -> bool:  # type: ignore[override]  # read-only here
         return self.losses.has_hessian_products
+
+    def row_weights(self, point: Tensor, rows: Rows, weights: Tensor, shift: Tensor) -> Tensor:
+        return self._bends(point, rows, weights, shift)[1].slope.abs()
+
+    def leverages(self, point: Tensor, rows: Rows, weights: Tensor, shift: Tensor, factor: Tensor) -> Tensor:
+        index, bends = self._bends(point, rows, weights, shift)
+        return self.losses.leverages(point, index, bends.bend, bends.slope, factor)
 
     def hessian(self, point: Tensor, rows: Rows, weights: Tensor, shift: Tensor) -> Tensor:
         index, bends = self._bends(point, rows, weights, shift)
@@ -222,9 +247,10 @@ class LossComposite(Composite):
         return self.transform.rescale(inner, old, new)
 
 
-def share_of_row(rows: Rows, losses: Tensor) -> float:
+def share_of_row(rows: Rows, losses: Tensor) -> Tensor | float:
     """Return what each of these rows counts in the mean over the whole draw."""
-    return rows.sample_share / max(losses.numel(), 1)
+    share = rows.sample_share / max(losses.numel(), 1)
+    return share if rows.sample_weights is None else share * rows.sample_weights
 
 
 def inner_totals(terms: LossTerms) -> list[list[float]]:

@@ -41,6 +41,7 @@ class CompositeOracle(ProximalOracle):
         losses = ("loss_gradients",) if self.has_losses else ()
         self._of_samples = losses if self.constraints else (*losses, *inner)
         self._of_constraints = inner
+        self.weighs_rows, self.has_leverages = form.weighs_rows, form.has_leverages
         self.has_hessian = form.has_hessian
         self.has_hessian_products = form.has_hessian_products
         self._swept: tuple[Tensor, Rows] | None = None
@@ -52,7 +53,7 @@ class CompositeOracle(ProximalOracle):
         one would overflow: see `rescale`. For `Rows.data`, `total` sums over all processes.
         """
         self._count_rows(rows, points.shape[0])
-        self._swept = (points[-1], rows)
+        self._swept = (points, rows)
         if rows.data is not None and total is not None:
             return self._form.pooled_estimate(points, rows, shift, total)
         return self._form.estimate(points, rows, shift)
@@ -60,6 +61,7 @@ class CompositeOracle(ProximalOracle):
     def change(self, points: Tensor, rows: Rows, shift: Tensor, total: Total | None = None) -> Change:
         """Return the means over `rows` at the first of two points less those at the second; two calls a row."""
         self._count_rows(rows, 2)
+        self._swept = (points, rows)
         if rows.data is not None and total is not None:
             return self._form.pooled_change(points, rows, shift, total)
         return self._form.change(points, rows, shift)
@@ -69,7 +71,7 @@ class CompositeOracle(ProximalOracle):
         for part in parts:
             self._count_rows(part, 1)
         settled = self._form.settle(point, parts, total, maximum)
-        self._swept = (settled.point, parts[0]) if len(parts) == 1 else None
+        self._swept = (settled.point[None], parts[0]) if len(parts) == 1 else None
         return settled
 
     def row_terms(self, point: Tensor, rows: Rows, shift: Tensor | None = None) -> RowTerms:
@@ -77,6 +79,22 @@ class CompositeOracle(ProximalOracle):
         found = self._form.row_terms(point, rows, shift)
         self._count_rows(rows, 1)
         return found
+
+    def row_weights(self, point: Tensor, rows: Rows, weights: Tensor, shift: Tensor) -> Tensor:
+        """Return how much each row counts in the gradient; see `Composite.row_weights`.
+
+        Right after `estimate` at the same point on the same rows it is known from there; elsewhere it is a call a row.
+        """
+        if not self._has_just_swept(point, rows):
+            self._count_samples(rows, 1)
+        return self._form.row_weights(point, rows, weights, shift)
+
+    def leverages(self, point: Tensor, rows: Rows, weights: Tensor, shift: Tensor, factor: Tensor) -> Tensor:
+        """Return how much of the Hessian is due to each row, in a metric; counted as the Hessian itself."""
+        if not self._has_just_swept(point, rows):
+            self._count_samples(rows, 1)
+        self._count_hessian(rows, "hessian_rows")
+        return self._form.leverages(point, rows, weights, shift, factor)
 
     def hessian(self, point: Tensor, rows: Rows, weights: Tensor, shift: Tensor) -> Tensor:
         """Return these rows' part of the mean Hessian of `h_i + <weights, g_i>`; see `Composite.hessian`.
@@ -100,8 +118,8 @@ class CompositeOracle(ProximalOracle):
     def _has_just_swept(self, point: Tensor, rows: Rows) -> bool:
         if self._swept is None:
             return False
-        last, swept = self._swept
-        return swept is rows and torch.equal(last, point)
+        points, swept = self._swept
+        return swept is rows and any(torch.equal(last, point) for last in points)
 
     def _count_rows(self, rows: Rows, points: int) -> None:
         self._count_samples(rows, points, *self._of_samples)

@@ -88,6 +88,25 @@ def detectable_note(comparisons: Sequence[Comparison]) -> str | None:
     return f"{known[0].pairs} pairs with this spread would show a difference of {', or of '.join(kinds)} 8 times in 10."
 
 
+def curvature_note(compared: Runs) -> str | None:
+    """Say whose calls were dearer than those of others, because second derivatives were a part of them."""
+    said = []
+    for label, runs in compared.items():
+        rows, products = (
+            sum(counted) for counted in zip(*(_second_derivatives(record) for record in runs), strict=True)
+        )
+        kinds = [f"{rows / len(runs):.3g} rows in a matrix"] * (rows > 0)
+        kinds += [f"{products / len(runs):.3g} in products with vectors"] * (products > 0)
+        said += [f"{label} {' and '.join(kinds)}"] if kinds else []
+    if not said:
+        return None
+    return f"Second derivatives make a call take more time: look at seconds too. A run has: {'; '.join(said)}."
+
+
+def _second_derivatives(record: Record) -> tuple[int, int]:
+    return record.oracle.hessian_rows or 0, record.oracle.hessian_products or 0
+
+
 def budget_notes(compared: Runs, readings: Mapping[str, CurveReading]) -> list[str]:
     """Name solvers whose runs spent more than the budget, or stopped before it without having converged."""
     notes = []

@@ -82,6 +82,7 @@ def _notes(
         notes.few_pairs_note(len(rows), len(found.shared)),
         notes.detectable_note([row.comparison for row in rows if row.comparison is not None]),
         notes.optimum_note(found.compared, asked.across),
+        notes.curvature_note(found.compared),
         *notes.budget_notes(found.compared, readings),
         notes.reconstruction_note(found.compared),
         code_note(found.compared),

@@ -26,7 +26,7 @@ Deviations from the printed algorithm, all of them configurable:
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor
 
@@ -57,6 +57,7 @@ class DistGcivrConfig(GcivrConfig):
     sampling: str = "local"
     """`local`: each client draws from its own rows. `global`: all draw from one stream over all rows, of which each
     evaluates a part; the iterates are then those of GCIVR, whatever the number of clients."""
+    samplings: ClassVar[tuple[str, ...]] = ("local", "global")
     local_batch: str = "split"
     """`split`: each client draws its share of the batch. `paper`: each draws all of it, as in Algorithm 2."""
     constraint_sums: str | None = None
@@ -66,7 +67,6 @@ class DistGcivrConfig(GcivrConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         require_positive(self, "clients")
-        require_one_of(self, "sampling", ("local", "global"))
         require_one_of(self, "local_batch", ("split", "paper"))
         if self.constraint_sums is not None:
             require_one_of(self, "constraint_sums", ("pooled", "replicated"))

@@ -26,12 +26,13 @@ Deviations from the printed algorithm, all of them configurable:
     - where the form has a scalar dual variable (KL and chi-square balls, CVaR), every refresh on all rows sets it to
       its best value for the losses just measured, and steps have a length of their own for it, such that it curves
       like the parameters;
+    - with `sampling=weighted` rows are drawn by the worst-case distribution of the last refresh on all rows;
     - a stage of a continuation that gains less in an epoch than a tenth of what its smoothing may change is over;
     - an epoch ends early when the inner value falls below what the sampled rows prove it must exceed.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor
 
@@ -45,13 +46,16 @@ from drobench.solver import (
     EpochMethod,
     Estimates,
     RestartsConfig,
+    Rows,
     Safeguard,
     ScheduleConfig,
     SettingError,
     Solver,
     StepRuleConfig,
     Trail,
+    WeightedDraws,
     advance,
+    check_weighted,
     curvature_share,
     descend,
     guarded_step,
@@ -62,6 +66,7 @@ from drobench.solver import (
     settle,
     step_by_rule,
     watch,
+    weighted_draws,
     with_restarts,
 )
 
@@ -85,11 +90,16 @@ class GcivrConfig(ScheduleConfig, StepRuleConfig, RestartsConfig):
     """Also keep the running mean of the iterates."""
     replacement: bool = False
     """Whether rows are drawn with replacement."""
+    sampling: str = "uniform"
+    """`uniform`: all rows alike. `weighted`: half of the draws by the worst-case distribution, as it was at the last
+    refresh on all rows; a row that comes several times is looked at once."""
+    samplings: ClassVar[tuple[str, ...]] = ("uniform", "weighted")
 
     def __post_init__(self) -> None:
         for settings in (ScheduleConfig, StepRuleConfig, RestartsConfig):
             settings.__post_init__(self)
         require_one_of(self, "output", ("last", "random", "best_snapshot"))
+        require_one_of(self, "sampling", self.samplings)
         if not 1.0 <= self.recovery < 2.0:
             raise SettingError(
                 f"{type(self).__name__}.recovery must be in [1, 2); found {self.recovery}. Change `recovery=`."
@@ -125,6 +135,8 @@ class GcivrState:
     # Every stage of a continuation.
     dual_scale: float = 1.0
     """How much longer steps are for a dual variable than for the parameters."""
+    # Every refresh on all rows that is accepted.
+    draws: WeightedDraws | None = None
 
 
 class Gcivr(EpochMethod[GcivrState]):
@@ -144,14 +156,18 @@ class Gcivr(EpochMethod[GcivrState]):
         known: tuple[float, float, float] | None,
     ) -> GcivrState:
         """Return the first state of a stage, with a `known` step size, its ceiling and scale, or one from the data."""
+        if self.config.sampling == "weighted":
+            check_weighted(oracle, type(self).__name__.lower())
         trail = no_trail(start, average=self.config.average)
         sizes = self.config.epoch(0, oracle.samples, oracle.constraints)
-        point, found = start, None
+        point, found, draws = start, None, None
         if self.monotone and oracle.settles and sizes.refresh is None:
             # The curvature depends on the dual variables, and is to be that of their best values.
-            settled = settle(oracle, communicator, start, self.draw(oracle, communicator, None, None))
+            rows = self.draw(oracle, communicator, None, None)
+            settled = settle(oracle, communicator, start, rows)
             found = measured(oracle, settled.point, settled.estimates, trail, settled.original)
             point = settled.point
+            draws = self._weighted(point, found.estimates, rows, oracle, communicator)
         if known is not None:
             step_size, ceiling, scale = known
         elif self.monotone:
@@ -163,12 +179,12 @@ class Gcivr(EpochMethod[GcivrState]):
         if found is not None:
             safeguard, _ = safeguard.judge(found)
         estimates = None if found is None else found.estimates
-        return GcivrState(point, point, estimates, 0, trail, 0, Epoch(1, None, 1, 1), safeguard, scale)
+        return GcivrState(point, point, estimates, 0, trail, 0, Epoch(1, None, 1, 1), safeguard, scale, draws)
 
     def step(self, state: GcivrState, oracle: CompositeOracle, communicator: Communicator) -> GcivrState:
         estimates, sound = state.estimates, False
         if state.position > 0 and estimates is not None:
-            rows = self.draw(oracle, communicator, state.sizes.batch, state.sizes.constraint_batch)
+            rows = self._draw(state, oracle, communicator)
             estimates, sound = advance(estimates, oracle, communicator, state.point, state.previous, rows)
         if not sound:
             state = self.begin_epoch(state, oracle, communicator)
@@ -194,6 +210,7 @@ class Gcivr(EpochMethod[GcivrState]):
             state.sizes,
             state.safeguard,
             state.dual_scale,
+            state.draws,
         )
 
     def begin_epoch(self, state: GcivrState, oracle: CompositeOracle, communicator: Communicator) -> GcivrState:
@@ -204,12 +221,21 @@ class Gcivr(EpochMethod[GcivrState]):
         rows = self.draw(oracle, communicator, sizes.refresh, sizes.refresh)
         state = replace(state, position=0, epoch=state.epoch + 1, sizes=sizes)
         if sizes.refresh is not None or not (self.monotone or self.config.output == "best_snapshot"):
-            return replace(state, estimates=refresh(oracle, communicator, state.point, rows))
+            estimates = refresh(oracle, communicator, state.point, rows)
+            draws = (
+                self._weighted(state.point, estimates, rows, oracle, communicator) if sizes.refresh is None else None
+            )
+            return replace(state, estimates=estimates, draws=draws)
         settled = settle(oracle, communicator, state.point, rows)
         found = measured(oracle, settled.point, settled.estimates, state.trail, settled.original)
         safeguard, place = state.safeguard.judge(found, recovery=self.config.recovery, undo=self.monotone)
         assert place.trail is not None
-        return replace(state, point=place.point, estimates=place.estimates, trail=place.trail, safeguard=safeguard)
+        draws = state.draws
+        if place is found:
+            draws = self._weighted(found.point, found.estimates, rows, oracle, communicator)
+        return replace(
+            state, point=place.point, estimates=place.estimates, trail=place.trail, safeguard=safeguard, draws=draws
+        )
 
     def begin_stage(self, state: GcivrState) -> GcivrState:
         if self.config.output == "last":
@@ -264,6 +290,22 @@ class Gcivr(EpochMethod[GcivrState]):
     ) -> Draw:
         """Return a draw of so many rows, or of all; clients have their own way."""
         return oracle.draw(samples, constraints, replacement=self.config.replacement)
+
+    def _draw(self, state: GcivrState, oracle: CompositeOracle, communicator: Communicator) -> Draw:
+        """Return the rows of a step."""
+        sizes = state.sizes
+        if state.draws is not None and sizes.batch is not None:
+            return state.draws.draw(oracle, sizes.batch)
+        return self.draw(oracle, communicator, sizes.batch, sizes.constraint_batch)
+
+    def _weighted(
+        self, point: Tensor, estimates: Estimates, rows: Draw, oracle: CompositeOracle, communicator: Communicator
+    ) -> WeightedDraws | None:
+        """Return draws by the worst-case distribution at what was just measured on all rows, if they are wanted."""
+        if self.config.sampling != "weighted":
+            return None
+        assert isinstance(rows, Rows)
+        return weighted_draws(oracle, communicator, point, estimates, rows)
 
     def descend(self, point: Tensor, estimates: Estimates, oracle: CompositeOracle, step_size: float) -> Tensor:
         """Return `point - step_size (z^T f'(y) + w)`."""

@@ -35,6 +35,7 @@ from drobench.solver import (
     Rows,
     Solver,
     backtrack,
+    check_products,
     direction,
     hessian,
     hessian_product,
@@ -93,7 +94,7 @@ class Newton(Solver[NewtonState]):
 
     def init(self, start: Tensor, oracle: CompositeOracle, communicator: Communicator) -> NewtonState:
         if not self._has_matrix(oracle):
-            _check_products(oracle, self.config.largest_matrix)
+            check_products(oracle, "newton", self.config.largest_matrix)
         start_values = start, math.inf, math.inf, oracle.smoothing_error
         return NewtonState(start, None, None, 0.0, *start_values, ended=False)
 
@@ -183,20 +184,6 @@ class Newton(Solver[NewtonState]):
 
     def _has_matrix(self, oracle: CompositeOracle) -> bool:
         return oracle.has_hessian and oracle.dimension <= self.config.largest_matrix
-
-
-def _check_products(oracle: CompositeOracle, largest_matrix: int) -> None:
-    """Refuse what products with vectors cannot do."""
-    why = f"{oracle.dimension} variables, above solver.largest_matrix={largest_matrix}"
-    if not oracle.has_hessian:
-        why = "a model without a matrix of second derivatives"
-    if not oracle.has_hessian_products:
-        raise DrobenchError(f"newton: {why} and no products with vectors either. Use solver=lbfgs.")
-    if not oracle.regularizer_is_smooth:
-        raise DrobenchError(
-            f"newton: found {why}, so that steps come from products with vectors, and a regularizer with kinks or "
-            "bounds, which need the matrix. Raise solver.largest_matrix, or use solver=lbfgs."
-        )
 
 
 def _conjugate_gradients(product: Callable[[Tensor], Tensor], slope: Tensor, tolerance: float, most: int) -> Tensor:

@@ -32,16 +32,20 @@ from drobench.solver import (
     Safeguard,
     Solver,
     StepConfig,
+    WeightedDraws,
+    check_weighted,
     direction,
     first_step,
     guarded_step,
     long_epoch,
     measured,
+    require_one_of,
     require_positive,
     sample_pair,
     settle,
     small_batch,
     watch,
+    weighted_draws,
 )
 
 
@@ -58,9 +62,12 @@ class VrscPgConfig(StepConfig):
     which is never above the start."""
     replacement: bool = False
     """Whether rows are drawn with replacement."""
+    sampling: str = "uniform"
+    """`uniform`: all rows alike. `weighted`: half of the draws by the worst-case distribution at the snapshot."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        require_one_of(self, "sampling", ("uniform", "weighted"))
         require_positive(self, "epoch_length", "batch")
 
 
@@ -71,6 +78,7 @@ class Snapshot:
     point: Tensor
     estimates: Estimates
     gradient: Tensor
+    draws: WeightedDraws | None = None
 
 
 @dataclass(frozen=True)
@@ -91,6 +99,8 @@ class VrscPg(Solver[VrscPgState]):
         self.config = config
 
     def init(self, start: Tensor, oracle: CompositeOracle, communicator: Communicator) -> VrscPgState:
+        if self.config.sampling == "weighted":
+            check_weighted(oracle, "vrsc_pg")
         return VrscPgState(start, 0, None, self._safeguard(start, oracle, communicator))
 
     def _safeguard(self, start: Tensor, oracle: CompositeOracle, communicator: Communicator) -> Safeguard:
@@ -115,8 +125,11 @@ class VrscPg(Solver[VrscPgState]):
         self, point: Tensor, snapshot: Snapshot, oracle: CompositeOracle, communicator: Communicator
     ) -> Tensor | None:
         """Return the gradient estimate, or `None` where the inner value has left its domain."""
-        sizes = (batch_of(self.config, population) for population in (oracle.samples, oracle.constraints))
-        rows = oracle.draw(*sizes, replacement=self.config.replacement)
+        sizes = [batch_of(self.config, population) for population in (oracle.samples, oracle.constraints)]
+        if snapshot.draws is None:
+            rows = oracle.draw(*sizes, replacement=self.config.replacement)
+        else:
+            rows = snapshot.draws.draw(oracle, sizes[0])
         full = snapshot.estimates
         points = torch.stack([point, snapshot.point])
         here, there, floors = sample_pair(oracle, communicator, points, rows, full.shift)
@@ -130,10 +143,14 @@ class VrscPg(Solver[VrscPgState]):
     def _take_snapshot(
         self, state: VrscPgState, oracle: CompositeOracle, communicator: Communicator
     ) -> tuple[VrscPgState, Snapshot]:
-        settled = settle(oracle, communicator, state.point, oracle.draw())
+        rows = oracle.draw()
+        settled = settle(oracle, communicator, state.point, rows)
         found = measured(oracle, settled.point, settled.estimates, original=settled.original)
         safeguard, place = state.safeguard.judge(found, undo=self.config.monotone)
-        snapshot = Snapshot(place.point, place.estimates, direction(place.estimates, oracle))
+        draws = state.snapshot.draws if state.snapshot is not None else None
+        if self.config.sampling == "weighted" and place is found:
+            draws = weighted_draws(oracle, communicator, place.point, place.estimates, rows)
+        snapshot = Snapshot(place.point, place.estimates, direction(place.estimates, oracle), draws)
         return VrscPgState(place.point, 0, snapshot, safeguard), snapshot
 
     def solution(self, state: VrscPgState) -> Tensor:

@@ -7,7 +7,7 @@ from comparison_samples import add_many, ranks, with_settings
 from result_samples import make_record
 
 from drobench.results.comparison.grouping import Across
-from drobench.results.comparison.notes import few_pairs_note, pair_note, reconstruction_note
+from drobench.results.comparison.notes import curvature_note, few_pairs_note, pair_note, reconstruction_note
 from drobench.results.record import Outcome, Status
 
 
@@ -80,6 +80,21 @@ def test_a_board_without_the_baseline_says_so(runs):
     runs.add("b", 0, [2.0, 1.0], problem="second")
     second = runs.compare(baseline="a").boards[1]
     assert any("baseline a was not run here" in note for note in second.notes)
+
+
+def test_solvers_whose_calls_had_second_derivatives_are_named_with_the_mean_of_their_runs():
+    plain = make_record("plain")
+    runs = [
+        dataclasses.replace(
+            plain, oracle=dataclasses.replace(plain.oracle, hessian_rows=rows, hessian_products=products)
+        )
+        for rows, products in ((100, 0), (300, 40))
+    ]
+    assert curvature_note({"plain": [plain]}) is None
+    told = curvature_note({"plain": [plain], "curved": runs, "matrix": runs[:1]})
+    assert told.endswith(
+        "A run has: curved 200 rows in a matrix and 20 in products with vectors; matrix 100 rows in a matrix."
+    )
 
 
 def test_a_rebuilt_solver_is_named():
