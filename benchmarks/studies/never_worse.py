@@ -3,10 +3,10 @@
     python -m benchmarks.studies.never_worse [--small]
 
 Every problem that fits, on every dataset that is embedded or made from a seed, with all defaults, several budgets and
-seeds, and every method with a setting `monotone`. Compared is the objective of the problem itself; for constrained
-problems the exact penalty, objective plus weight times largest surrogate violation, where a projection at the end is
-applied first. Stages depend on the budget, so that each budget is a run of its own. Prints the number of cases and
-every case above its start, with failures among them. Exits with 1 if there is one.
+seeds, and every method with a setting `monotone`, or that is so without one. Compared is the objective of the problem
+itself; for constrained problems the exact penalty, objective plus weight times largest surrogate violation, where a
+projection at the end is applied first. Stages depend on the budget, so that each budget is a run of its own. Prints the
+number of cases and every case above its start, with failures among them. Exits with 1 if there is one.
 """
 
 import argparse
@@ -37,6 +37,8 @@ from drobench.training.trainer import train
 ROUNDING = 1e-9
 BUDGETS = (1, 2, 3, 5, 10, 20)
 SEEDS = range(5)
+ALWAYS = ("lbfgs", "newton", "preconditioned_gcivr")
+"""Methods that return only what they have measured, and have no setting for it."""
 DATASETS = {
     "breast_cancer": (),
     "digits": (),
@@ -81,11 +83,12 @@ class Outcome:
 
 
 def monotone_methods(catalogue: Catalogue) -> list[str]:
-    """Return the solvers with a setting `monotone`."""
+    """Return the solvers with a setting `monotone` that is on, and those without need of one."""
     return [
         name
         for name, found in catalogue.solvers.items()
-        if any(item.name == "monotone" and item.default is True for item in fields(found.entry.config))
+        if name in ALWAYS
+        or any(item.name == "monotone" and item.default is True for item in fields(found.entry.config))
     ]
 
 
@@ -144,7 +147,7 @@ def main() -> int:
     done = lower = worse = 0
     unfit: set[tuple[str, ...]] = set()
     for words in cases(catalogue, options.small):
-        pair = tuple(word for word in words if word.startswith(("dataset", "problem")))
+        pair = tuple(word for word in words if word.startswith(("dataset", "problem", "solver")))
         if pair in unfit or options.only not in " ".join(words):
             continue
         found = outcome(words, catalogue, datasets)

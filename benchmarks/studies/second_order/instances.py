@@ -8,7 +8,7 @@ SWEEPS = ("second_order", "second_order_real")
 REAL = ("adult", "communities_crime")
 CURVED = ("newton", "lbfgs", "accelerated_gradient", "preconditioned_gcivr")
 """The methods that the goals in seconds may choose from."""
-METHODS = (*CURVED, "gcivr", "vrsc_pg", "c_saga", "prox_gradient")
+METHODS = (*CURVED, "gcivr", "vrsc_pg", "c_saga", "scgd", "prox_gradient")
 SEEDS = range(5)
 L2 = 1e-4
 
@@ -41,6 +41,7 @@ _TABLES = {
     "Communities": ("dataset=communities_crime", *_SHARES),
     "breast cancer": ("dataset=breast_cancer",),
     "digits": ("dataset=digits",),
+    "synthetic, alike columns": ("dataset=synthetic", "dataset.conditioning=well", "model.intercept=false"),
     "synthetic, 10 columns": ("dataset=synthetic", "model.intercept=false"),
     "synthetic, 50 columns": (
         "dataset=synthetic",
@@ -88,6 +89,8 @@ def instance_of(record: Record) -> Instance | None:
 
 def _data_name(record: Record) -> str | None:
     config = record.dataset.config
+    if record.dataset.name == "synthetic" and config.get("conditioning") == "well":
+        return "synthetic, alike columns"
     if record.dataset.name == "synthetic":
         return f"synthetic, {config['features']} columns"
     names = {"adult": "Adult", "communities_crime": "Communities", "breast_cancer": "breast cancer", "digits": "digits"}
