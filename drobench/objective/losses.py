@@ -115,8 +115,8 @@ class Losses(ABC):
     def leverages(self, point: Tensor, index: Index, outer: Tensor, curve: Tensor, factor: Tensor) -> Tensor:
         """Return the trace of `P^-1` times what each row adds to `hessian`, taken as positive, `(rows,)`.
 
-        `P = factor factor^T` is a metric. Where it is the Hessian itself, these are the leverage scores of the rows:
-        none is above one, and their sum is not above the number of variables.
+        `P = factor factor^T` is a metric. Where it is `hessian` itself, and all that rows add is positive, these are
+        the leverage scores of the rows: none is above one, and their sum is not above the number of variables.
         """
         raise DrobenchError(f"{type(self).__name__} has no leverages.")
 

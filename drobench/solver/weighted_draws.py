@@ -8,9 +8,11 @@ Means over such a draw are unbiased for any `w`, and no row counts with more tha
     leverage_draws   the leverage of a row in the metric of a method: how much of the Hessian, which holds those same
                      weights, is due to it. Rows of a rare category have some, however few they are
 
-With draws by leverage the change of a gradient over a move is, in the metric, off by `sqrt(d / (share S))` of the move
-at most, to first order and in the root of the mean square, for `d` variables and `S` draws, whatever the data: the
-square is `sum_i D_i (a_i move)^2 / m` times `leverage_i / (S q_i)`.
+For a plain mean of convex losses of a linear model, draws by leverage change the estimate of a gradient over a move by
+what is, in the metric, off by `sqrt(d / (share S))` of the move at most, to first order and in the root of the mean
+square, for `d` variables and `S` draws, whatever the data: the square is the sum of `D_i (a_i move)^2 / m` times
+`leverage_i / (S q_i)`. An outer function that takes curvature away from the metric, as the logarithm of KL does, makes
+leverages larger than that, and the chances are then still in proportion to them.
 
 Reference: for leverage, Drineas, Mahoney, Muthukrishnan, "Sampling algorithms for l2 regression and applications"
 (SODA 2006).

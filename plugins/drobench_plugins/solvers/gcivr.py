@@ -109,6 +109,11 @@ class GcivrConfig(ScheduleConfig, StepRuleConfig, RestartsConfig):
                 f"{type(self).__name__}.restarts needs epochs that are all alike; found schedule=adaptive. Use "
                 "schedule=square_root, or leave `restarts=` out."
             )
+        if self.sampling == "weighted" and self.schedule == "constant" and self.refresh_batch is not None:
+            raise SettingError(
+                f"{type(self).__name__}.sampling=weighted draws by what a refresh on all rows has shown, which "
+                f"refresh_batch={self.refresh_batch} never does. Use refresh_batch=null or sampling=uniform."
+            )
         if self.output == "best_snapshot" and self.schedule == "constant" and self.refresh_batch is not None:
             raise SettingError(
                 f"{type(self).__name__}.output=best_snapshot compares full objectives, which refresh_batch="

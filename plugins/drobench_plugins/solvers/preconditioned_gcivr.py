@@ -7,16 +7,16 @@
 
 An epoch is a look, one step from what it found (a Newton step), and `inner_steps` steps after a draw each. The Hessian
 of a composite holds the worst-case distribution, so that leverage favours the rows that the adversary cares about, and
-those of rare categories too: the estimates after a draw are then off by about `sqrt(d / S)` of the last move, whatever
-the data. Draws of less than ten rows a variable, or of more than a quarter of all rows, are not worth it: there epochs
-are Newton steps alone.
+those of rare categories too: gradients of means are then off by about `sqrt(d / S)` of the last move, whatever the
+data. Draws of less than ten rows a variable, or of more than a quarter of all rows, are not worth it: there epochs are
+Newton steps alone.
 
 Where there are many rows the first looks are at fresh draws of some, each `growth` times as large as the one before.
 The step from each is tried on other fresh rows, a quarter as many, at both of its ends, and undone if it goes up there.
 All this takes half a pass, and leads to about the accuracy of the largest draw before all rows have been looked at.
 
 With more than `largest_matrix` variables, or where a model has products with vectors only, P is a Nystrom sketch from
-`rank` products on some rows, half a pass in all or two rows a product, and draws are by the worst-case distribution.
+`rank` products on some rows, half a pass in all, and draws are by the worst-case distribution.
 
 State: point and previous point, estimates, metric (d^2 numbers, or d times `rank`), chances of the rows (m numbers),
 the safeguard with the last accepted measurement. Cost of an epoch: m + 2 S inner_steps oracle calls, S counting rows
@@ -78,7 +78,7 @@ _FIRST_ROWS, _FIRST_PER_VARIABLE = 1000, 20
 _LARGEST_LOOK = 0.3
 # Of the rows of such a look: fresh ones on which the step from there is tried.
 _TRIED_SHARE = 0.25
-# What a sketch costs, in passes, unless its rows would be too few to know so many directions.
+# What a sketch costs of its look, unless its rows would be too few to know so many directions; then as much again.
 _SKETCH_PASSES, _ROWS_PER_PRODUCT = 0.5, 2
 # The step size after one that failed grows back to the whole step, which is right near the optimum.
 _RECOVERY = 1.9
@@ -104,15 +104,15 @@ class PreconditionedGcivrConfig:
     largest_matrix: int = 2000
     """Variables up to which the metric is the Hessian; beyond, it is a sketch."""
     rank: int = 50
-    """Of the sketch: products with vectors that it is made of."""
+    """Of the sketch: products with vectors that it is made of; less where these would be more than a pass."""
 
     def __post_init__(self) -> None:
         require_non_negative(self, "inner_steps")
         require_positive(self, "batch", "first_batch", "largest_matrix", "rank")
         require_one_of(self, "sampling", ("weighted", "uniform"))
-        if not self.growth > 1.0:
+        if not 1.0 < self.growth < math.inf:
             raise SettingError(
-                f"{type(self).__name__}.growth must be above 1, or looks would never reach all rows; found "
+                f"{type(self).__name__}.growth must be a number above 1, or looks would never reach all rows; found "
                 f"{self.growth}. Change `growth=`."
             )
 
@@ -192,7 +192,9 @@ class PreconditionedGcivr(Solver[PreconditionedState]):
         rows = oracle.draw()
         settled = settle(oracle, communicator, state.point, rows)
         found = measured(oracle, settled.point, settled.estimates, original=settled.original)
-        safeguard, place = state.safeguard.judge(found, recovery=_RECOVERY)
+        # Near the optimum the whole step is right, whatever has failed before.
+        before = replace(state.safeguard, largest=state.safeguard.ceiling)
+        safeguard, place = before.judge(found, recovery=_RECOVERY)
         state = replace(state, point=place.point, position=0, here=place, looked=max(looked, 1), safeguard=safeguard)
         if place is not found and state.metric is not None:
             return state
@@ -203,7 +205,7 @@ class PreconditionedGcivr(Solver[PreconditionedState]):
             assert metric.factor is not None
             return replace(state, metric=metric, draws=leverage_draws(*looked_at, metric.factor) if weighted else None)
         draws = weighted_draws(*looked_at) if weighted else None
-        return replace(state, metric=self._metric(place, rows, draws, oracle, communicator), draws=draws)
+        return replace(state, metric=self._metric(place, rows, draws, looked, oracle, communicator), draws=draws)
 
     def solution(self, state: PreconditionedState) -> Tensor:
         assert state.safeguard.best_point is not None
@@ -225,7 +227,7 @@ class PreconditionedGcivr(Solver[PreconditionedState]):
             return super().sharpen(state, oracle, communicator)
         fresh = self.init(before.accepted.point, oracle, communicator)
         safeguard = replace(fresh.safeguard, best_point=before.best_point, best_original=before.best_original)
-        return replace(fresh, safeguard=safeguard)
+        return replace(fresh, safeguard=safeguard, looked=state.looked)
 
     def _look_at_some(
         self, state: PreconditionedState, looked: int, oracle: CompositeOracle, communicator: Communicator
@@ -233,7 +235,7 @@ class PreconditionedGcivr(Solver[PreconditionedState]):
         """Look at fresh rows; where the step from there leads to is tried afterwards, on others."""
         rows = oracle.draw(looked)
         place = measured(oracle, state.point, refresh(oracle, communicator, state.point, rows))
-        metric = self._metric(place, rows, None, oracle, communicator)
+        metric = self._metric(place, rows, None, looked, oracle, communicator)
         return replace(state, position=0, here=place, looked=looked, metric=metric)
 
     def _try(
@@ -260,20 +262,22 @@ class PreconditionedGcivr(Solver[PreconditionedState]):
         place: Measured,
         rows: Rows,
         draws: WeightedDraws | None,
+        looked: int,
         oracle: CompositeOracle,
         communicator: Communicator,
     ) -> StepMetric:
         """Return the metric at a point that was just measured on `rows`."""
         if self._has_matrix(oracle):
             return self._matrix(place, rows, oracle, communicator)
-        size = max(_ROWS_PER_PRODUCT * self.config.rank, int(_SKETCH_PASSES * oracle.samples / self.config.rank))
+        rank = min(self.config.rank, max(1, math.isqrt(looked // _ROWS_PER_PRODUCT)))
+        size = max(_ROWS_PER_PRODUCT * rank, int(_SKETCH_PASSES * looked / rank))
         some = oracle.draw(size, size) if draws is None else draws.draw(oracle, size)
 
         def product(vector: Tensor) -> Tensor:
             return hessian_product(oracle, communicator, place.point, place.estimates, some, vector)
 
         ridge = float(oracle.regularizer_curvature(place.point).mean())
-        return StepMetric(None, sketch(product, place.point, self.config.rank, oracle.generator, ridge))
+        return StepMetric(None, sketch(product, place.point, rank, oracle.generator, ridge))
 
     def _matrix(self, place: Measured, rows: Rows, oracle: CompositeOracle, communicator: Communicator) -> StepMetric:
         matrix = hessian(oracle, communicator, place.point, place.estimates, rows)

@@ -174,7 +174,9 @@ def _calls(config: VrscPgConfig, oracle: CompositeOracle) -> set[int]:
     """A step, a snapshot, or a step that ends in one."""
     sizes = (oracle.samples, oracle.constraints)
     drawn, everything = sum(min(batch_of(config, size), size) for size in sizes), sum(sizes)
-    return {2 * drawn, everything, 2 * drawn + everything}
+    # By chances a row may come several times, and is looked at once.
+    counts = range(1, drawn + 1) if config.sampling == "weighted" else (drawn,)
+    return {everything, *(2 * count for count in counts), *(2 * count + everything for count in counts)}
 
 
 def entry() -> SolverEntry:

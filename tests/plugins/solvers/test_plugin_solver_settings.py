@@ -28,6 +28,7 @@ MAY_BE_ZERO = {
     "heavily_constrained": JOINT,
     "lagrangian": {*JOINT, "initial_multiplier"},
     "one_projection_sgd": {"gamma"},
+    "preconditioned_gcivr": {"inner_steps"},
     "unconstrained": {"initial_accumulator", "epsilon"},
 }
 SOLVERS = {name: found.entry for name, found in load_catalogue().solvers.items() if found.distribution == "drobench"}

@@ -40,6 +40,10 @@ def method(name, **settings):
     return kind(config(**{"sampling": "weighted", **settings}))
 
 
+def preconditioned(**settings):
+    return PreconditionedGcivr(PreconditionedGcivrConfig(batch=30, first_batch=20, **settings))
+
+
 def draws_of(state):
     return state.draws if hasattr(state, "draws") else state.snapshot.draws
 
@@ -161,6 +165,23 @@ def test_an_epoch_that_is_undone_goes_on_with_the_draws_of_what_was_accepted(syn
     assert undone > 0
 
 
+def test_an_epoch_of_preconditioned_gcivr_that_is_undone_costs_one_look_and_keeps_metric_and_draws(synthetic):
+    # So far away that losses are straight lines, and whole steps go too far.
+    data = synthetic(200, 4, 0)
+    oracle, solver, undone = data.oracle(0.3, 0, ElasticNet(l2=MU)), preconditioned(), 0
+    state = solver.init(data.start + 10.0, oracle, SingleProcess())
+    for _ in range(60):
+        before, calls, rows = state, oracle.counters.sample_calls, oracle.counters.hessian_rows
+        state = solver.step(state, oracle, SingleProcess())
+        if state.safeguard.failures > before.safeguard.failures and before.position == 0:
+            undone += 1
+            assert state.metric is before.metric
+            assert state.draws is before.draws
+            assert oracle.counters.sample_calls == calls + 200
+            assert oracle.counters.hessian_rows == rows
+    assert undone > 1
+
+
 @pytest.mark.parametrize("ambiguity", [KLBall(0.1), CVaR(0.7)], ids=repr)
 @pytest.mark.parametrize("name", KINDS)
 def test_with_dual_variables_no_output_is_above_the_start(synthetic, trace, name, ambiguity):
@@ -191,10 +212,6 @@ def test_other_words_and_clients_are_refused_by_name():
             method(name, sampling="foo")
     with pytest.raises(SettingError, match=r"DistGcivrConfig\.sampling must be one of local, global; found 'weighted'"):
         DistGcivrConfig(sampling="weighted")
-
-
-def preconditioned(**settings):
-    return PreconditionedGcivr(PreconditionedGcivrConfig(batch=30, first_batch=20, **settings))
 
 
 RUNS = {
