@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from drobench.app.assemble import assemble
 from drobench.app.config import compose, hydra_ready, register, resolve
+from drobench.app.loading import LastDataset
 from drobench.app.optimum import Reference
 from drobench.app.prepare import prepare
 from drobench.objective.forms import NativeForm
@@ -36,10 +37,16 @@ def assembled(words: Sequence[str]) -> Assembled:
     with hydra_ready():
         config = resolve(compose(list(words), catalogue))
     with tempfile.TemporaryDirectory() as optima:
-        prepared = prepare(config, catalogue)
+        prepared = prepare(config, catalogue, _last_dataset())
         found = assemble(prepared, Path(optima), Reference(None, "not needed here"))
     asked = {"run": prepared.run_id, "code": prepared.code.distributions}
     return Assembled(found.problem.form, found.task, config.trainer, asked)
+
+
+@cache
+def _last_dataset() -> LastDataset:
+    """Return what holds the dataset of the last run, which the next one often has too."""
+    return LastDataset()
 
 
 @cache

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from benchmarks.assembled import assembled
-from benchmarks.studies.second_order import peer
+from benchmarks.studies.second_order import followed, peer
 from benchmarks.studies.second_order.goals import KINKED, SMOOTH, Goal, judge, verdicts
 from benchmarks.studies.second_order.instances import (
     L2,
@@ -127,29 +127,30 @@ def cells():
     ]
 
 
-def is_kinked(cell):
-    return cell["problem"] == "cvar_classification" or cell.get("problem.variant") == "ball"
+def test_the_sweeps_have_the_methods_of_the_goals_on_the_tables_of_the_smooth_problems(cells):
+    assert {cell["solver"] for cell in cells} == {goal.method for goal in KINKED}
+    assert {goal.method for goal in SMOOTH} <= set(METHODS)
+
+    def table(words):
+        chosen = (word for word in words if word.startswith(("dataset", "model")) and "dataset.seed" not in word)
+        return frozenset(word.replace("=3.0", "=3") for word in chosen)
+
+    swept = {table(f"{key}={value}" for key, value in cell.items()) for cell in cells}
+    assert swept == {table(words.words) for words in smooth_instances()}
+    assert len(swept) == 7
+    assert len(smooth_instances()) == 28
 
 
-def test_the_sweeps_have_the_methods_of_the_goals_and_the_seconds_their_instances(cells):
-    smooth = {cell["solver"] for cell in cells if not is_kinked(cell)}
-    kinked = {cell["solver"] for cell in cells if is_kinked(cell)}
-    assert smooth == set(METHODS) >= {goal.method for goal in SMOOTH}
-    assert kinked == {goal.method for goal in KINKED}
-    # Numbers are written in several ways.
-    raced = {frozenset(word.replace("=3", "=3.0") for word in words.words) for words in smooth_instances()}
-    left_out = {"seed", "dataset.seed", "solver", "budget.passes", "evaluation.every_passes"}
-    swept = [
-        frozenset(
-            f"{key}={float(value) if key == 'problem.l2' else value}"
-            for key, value in cell.items()
-            if key not in left_out
-        )
-        for cell in cells
-        if not is_kinked(cell)
-    ]
-    assert raced == set(swept)
-    assert len(raced) == 28
+def test_methods_are_followed_from_the_rest_of_newton_and_what_was_measured_is_kept(tmp_path, monkeypatch):
+    words = Words(INSTANCE, SMALL)
+    found = followed.followed(words, (0, 1), ["gcivr", "newton"], Kept(tmp_path))
+    assert {name: len(curves) for name, curves in found.curves.items()} == {"newton": 2, "gcivr": 2}
+    assert all(curve.gaps[-1] <= 1e-12 for curve in found.curves["newton"])
+    assert all(0.0 <= certified < 1e-8 for certified in found.certified.values())
+    assert found.curves["gcivr"][0].passes_to(1e-2) > found.curves["newton"][0].passes_to(1e-2)
+    monkeypatch.setattr(followed, "follow", None)
+    again = followed.followed(words, (0, 1), ["gcivr"], Kept(tmp_path))
+    assert list(again.curves["gcivr"][1].gaps) == list(found.curves["gcivr"][1].gaps)
 
 
 def test_a_solver_is_followed_from_its_start_as_the_oracle_counts():

@@ -1,12 +1,12 @@
 """Second order, and real data: goals in passes and seconds, and what every method reached.
 
-    python -m benchmarks.studies.second_order RESULTS --run --jobs 2 [--data DIR]   the sweeps; finished cells are kept
-    python -m benchmarks.studies.second_order RESULTS                               their tables
+    python -m benchmarks.studies.second_order RESULTS [--data DIR]                  smooth problems, step by step
+    python -m benchmarks.studies.second_order RESULTS --run --jobs 2 [--data DIR]   the sweeps of problems with kinks
     python -m benchmarks.studies.second_order RESULTS --seconds [--data DIR]        also against scipy, nothing beside
     python -m benchmarks.studies.second_order RESULTS --large                       also a million rows
 
 All methods have their default settings, and goals hold in every seed. Exits with 1 if one is missed, and says which and
-by how much. What `--seconds` and `--large` have measured is kept with the results and measured again for other code.
+by how much. What was measured is kept with the results and measured again for other code.
 """
 
 import argparse
@@ -20,8 +20,9 @@ from benchmarks.assembled import known_catalogue
 from benchmarks.real_data import add_data_option
 from benchmarks.speed.side_by_side import add_small, machine, one_thread, repeats
 from benchmarks.studies.second_order import tables
+from benchmarks.studies.second_order.followed import followed
 from benchmarks.studies.second_order.goals import KINKED, SMOOTH, verdicts
-from benchmarks.studies.second_order.instances import CURVED, LARGE, SEEDS, SWEEPS, Words, smooth_instances
+from benchmarks.studies.second_order.instances import CURVED, LARGE, METHODS, SEEDS, SWEEPS, Words, smooth_instances
 from benchmarks.studies.second_order.kept import Kept
 from benchmarks.studies.second_order.large import METHODS as LARGE_METHODS
 from benchmarks.studies.second_order.large import Large, large
@@ -48,9 +49,11 @@ def main() -> int:
             print(f"Adult and Communities are left out. {absent}\n")
         if chosen.run:
             return _run_sweeps(chosen.results, chosen.jobs, SWEEPS if absent is None else SWEEPS[:1])
-        missed = _from_sweeps(load(chosen.results), chosen.results)
         one_thread()
         kept = Kept(chosen.results)
+        kinked = [measured for measured in load(chosen.results) if measured.instance.kinked]
+        found = [*_followed(kept, real=absent is None, small=chosen.small), *kinked]
+        missed = _tables(sorted(found, key=lambda measured: measured.instance))
         if chosen.seconds:
             missed += _seconds(kept, real=absent is None, small=chosen.small)
         if chosen.large:
@@ -68,9 +71,24 @@ def _run_sweeps(results: Path, jobs: int, names: tuple[str, ...]) -> int:
     return 0
 
 
-def _from_sweeps(found: list[Measured], results: Path) -> list[str]:
-    if not found:
-        raise SystemExit(f"No run of the sweeps in {results}. Add `--run` to compute them.")
+def _followed(kept: Kept, real: bool, small: bool) -> list[Measured]:
+    """Follow the methods on the smooth instances."""
+    found = []
+    for words in _instances(real, small):
+        print(f"following on {words.instance.data}, {words.instance.problem}", file=sys.stderr)
+        found.append(followed(words, SEEDS[:1] if small else SEEDS, METHODS, kept))
+    return found
+
+
+def _instances(real: bool, small: bool) -> list[Words]:
+    instances = [words for words in smooth_instances() if real or words.instance.data not in ("Adult", "Communities")]
+    if not small:
+        return instances
+    chosen = [words for words in instances if words.instance.data == "synthetic, 10 columns"]
+    return [replace(words, words=(*words.words, _SMALL_ROWS)) for words in chosen]
+
+
+def _tables(found: list[Measured]) -> list[str]:
     smooth = [measured for measured in found if not measured.instance.kinked]
     kinked = [measured for measured in found if measured.instance.kinked]
     print("### Goals, passes of the worst seed\n")
@@ -99,12 +117,8 @@ def _seconds(kept: Kept, real: bool, small: bool) -> list[str]:
     methods = [name for name in CURVED if name in known_catalogue().solvers]
     if not methods:
         return [f"seconds: none of {', '.join(CURVED)} is installed"]
-    instances = [words for words in smooth_instances() if real or words.instance.data not in ("Adult", "Communities")]
-    if small:
-        chosen = [words for words in instances if words.instance.data == "synthetic, 10 columns"]
-        instances = [replace(words, words=(*words.words, _SMALL_ROWS)) for words in chosen]
     races: list[Race] = []
-    for words in instances:
+    for words in _instances(real, small):
         print(f"racing on {words.instance.data}, {words.instance.problem}", file=sys.stderr)
         races.append(race(words, methods, repeats(small), kept))
     print(f"\n### Seconds to a relative gap of 1e-6\n\n{tables.race_table(races)}\n\n{machine()}")

@@ -8,7 +8,7 @@ SWEEPS = ("second_order", "second_order_real")
 REAL = ("adult", "communities_crime")
 CURVED = ("newton", "lbfgs", "accelerated_gradient", "preconditioned_gcivr")
 """The methods that the goals in seconds may choose from."""
-METHODS = (*CURVED, "gcivr", "vrsc_pg", "c_saga", "scgd", "prox_gradient")
+METHODS = (*CURVED, "gcivr", "vrsc_pg", "prox_gradient")
 SEEDS = range(5)
 L2 = 1e-4
 

@@ -12,7 +12,7 @@ from typing import Any
 from benchmarks.assembled import assembled
 from benchmarks.studies.second_order.instances import Words
 from benchmarks.studies.second_order.kept import Kept
-from benchmarks.studies.second_order.stepping import Trace, follow
+from benchmarks.studies.second_order.stepping import Trace, at_rest, follow
 from drobench.reformulation.certificates import lower_bound
 
 METHODS = ("preconditioned_gcivr", "newton")
@@ -62,7 +62,7 @@ def large(words: Words, seed: int, kept: Kept, methods: tuple[str, str] = METHOD
         found = kept.get(asked)
         if found is None:
             reference = name == methods[-1]
-            trace = follow(run, _at_rest if reference else _never, _REFERENCE_PASSES if reference else _PASSES)
+            trace = follow(run, at_rest if reference else _never, _REFERENCE_PASSES if reference else _PASSES)
             below = lower_bound(run.form, trace.point) if reference and trace.point is not None else None
             found = {"passes": trace.passes, "seconds": trace.seconds, "values": trace.values, "below": below}
             kept.put(asked, found)
@@ -86,9 +86,3 @@ def large(words: Words, seed: int, kept: Kept, methods: tuple[str, str] = METHOD
 
 def _never(_trace: Trace) -> bool:
     return False
-
-
-def _at_rest(trace: Trace) -> bool:
-    """Whether the last five looks have brought nothing that double precision could tell from rounding."""
-    values = trace.values
-    return len(values) > 6 and min(values[:-5]) - min(values) <= 1e-14 * abs(values[-1])

@@ -71,3 +71,9 @@ def follow(run: Assembled, enough: Callable[[Trace], bool], passes: float, secon
         spent += time.perf_counter() - begin
         look(task.solver.solution(state))
     return trace
+
+
+def at_rest(trace: Trace) -> bool:
+    """Whether the last five looks have brought nothing that double precision could tell from rounding."""
+    values = trace.values
+    return len(values) > 6 and min(values[:-5]) - min(values) <= 1e-14 * abs(values[-1])
