@@ -18,9 +18,11 @@ results of a sweep does so if these are few.
 | speed.scaling | DistGCIVR on 1 and 2 processes, a cost model up to 1024 | scaling.md, pictures/scaling.png |
 | studies.convergence | passes to an accuracy, from `drobench sweep convergence` | convergence.md |
 | studies.second_order | passes and seconds with and without curvature, also on real data | convergence.md |
+| studies.never_worse | cases in which a monotone method ends above its start | - |
 | studies.table1 | growth of the work, from `drobench sweep table1` | table1.md, pictures/table1.png |
 | studies.tuning | the settings chosen by the sweeps tune_noisy_groups and tune_intersectional | reproduction.md |
 | studies.figure1 | Figure 1, from `drobench sweep paper_figure1` | reproduction.md, pictures/figure1.png |
+| studies.pareto | error against violation by methods' dials, from `drobench sweep pareto` | reproduction.md |
 | studies.constrained_quadratic | projection, penalty and sampling of constraints | constrained-quadratic.md |
 | studies.published | the leaderboard of `drobench sweep showcase` | leaderboard/leaderboard.md |
 | faults | what is promised when something goes wrong, by making it go wrong | reliability.md |
