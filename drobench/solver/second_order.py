@@ -46,17 +46,17 @@ def hessian_product(
     return product
 
 
-def check_products(oracle: CompositeOracle, solver: str, largest_matrix: int) -> None:
-    """Refuse what products with vectors cannot do, for a method that has no matrix here."""
+def check_products(oracle: CompositeOracle, solver: str, largest_matrix: int, instead: str) -> None:
+    """Refuse what products with vectors cannot do, for a method that has no matrix here; `instead` names another."""
     why = f"{oracle.dimension} variables, above solver.largest_matrix={largest_matrix}"
     if not oracle.has_hessian:
         why = "a model without a matrix of second derivatives"
     if not oracle.has_hessian_products:
-        raise DrobenchError(f"{solver}: {why} and no products with vectors either. Use solver=lbfgs.")
+        raise DrobenchError(f"{solver}: {why} and no products with vectors either. Use solver={instead}.")
     if not oracle.regularizer_is_smooth:
         raise DrobenchError(
             f"{solver}: found {why}, so that steps come from products with vectors, and a regularizer with kinks or "
-            "bounds, which need the matrix. Raise solver.largest_matrix, or use solver=lbfgs."
+            f"bounds, which need the matrix. Raise solver.largest_matrix, or use solver={instead}."
         )
 
 

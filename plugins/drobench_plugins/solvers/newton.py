@@ -94,7 +94,7 @@ class Newton(Solver[NewtonState]):
 
     def init(self, start: Tensor, oracle: CompositeOracle, communicator: Communicator) -> NewtonState:
         if not self._has_matrix(oracle):
-            check_products(oracle, "newton", self.config.largest_matrix)
+            check_products(oracle, "newton", self.config.largest_matrix, "lbfgs")
         start_values = start, math.inf, math.inf, oracle.smoothing_error
         return NewtonState(start, None, None, 0.0, *start_values, ended=False)
 

@@ -159,7 +159,7 @@ class PreconditionedGcivr(Solver[PreconditionedState]):
 
     def init(self, start: Tensor, oracle: CompositeOracle, communicator: Communicator) -> PreconditionedState:
         if not self._has_matrix(oracle):
-            check_products(oracle, "preconditioned_gcivr", self.config.largest_matrix)
+            check_products(oracle, "preconditioned_gcivr", self.config.largest_matrix, "lbfgs")
         safeguard = watch(1.0, 1.0, start, oracle.smoothing_error)
         return PreconditionedState(start, start, 0, None, 0, safeguard, None, None)
 
