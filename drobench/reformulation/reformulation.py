@@ -27,9 +27,8 @@ class ReformulationConfig:
     """Passes at each width of a continuation; null: until the method says that it has stalled, and at the latest after
     an equal share of the budget's passes, seconds or steps, or after 20 passes."""
     adapt_alpha: bool = False
-    """For constrained problems in stages: between two of them `alpha` is doubled where the largest surrogate violation
-    is above what the smoothing explains, `gamma ln(M + 1) / alpha`, and halved where all constraints hold by more than
-    that; at most to 16 times, at least to a 16th of what it began with."""
+    """For constrained problems in stages: between two of them `alpha` is doubled where a surrogate constraint is
+    violated, and halved where all hold; at most to 16 times, at least to a 16th of what it began with."""
     wasserstein: str = "reduced"
     """`reduced` (two terms per sample, hinge smoothed) or `literal` (2m + 1 smoothed constraints; small m only)."""
     biased_extra_term: bool = False
