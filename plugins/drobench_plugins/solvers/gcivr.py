@@ -82,7 +82,8 @@ class GcivrConfig(ScheduleConfig, StepRuleConfig, RestartsConfig):
     """Undo an epoch that ends higher than it began, and halve the step size; return only what was measured on all rows,
     which is never above the start. Needs refreshes on all rows: what has none of these returns its last iterate."""
     recovery: float = 1.5
-    """Factor by which an accepted epoch lets a halved step size grow back, up to the first one; 1: never."""
+    """Factor by which an accepted epoch lets a halved step size grow back, up to the first one; 1: never, so that the
+    cuts after a large rise, which may be too many, stay."""
     output: str = "last"
     """`last` (with `monotone`: the best of those that were measured on all rows), `random` (uniform over all iterates,
     as the theory has it) or `best_snapshot` (lowest full objective)."""

