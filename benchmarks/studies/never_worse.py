@@ -1,6 +1,6 @@
 """Whether a method that calls itself monotone ever returns a point that is worse than its start.
 
-    python -m benchmarks.studies.never_worse [--small]
+    python -m benchmarks.studies.never_worse [--small] [--only solver=newton --only dataset=digits]
 
 Every problem that fits, on every dataset that is embedded or made from a seed, with all defaults, several budgets and
 seeds, and every method with a setting `monotone`, or that is so without one. Compared is the objective of the problem
@@ -136,7 +136,7 @@ def main() -> int:
     """Print the cases above their start; return 1 if there is one."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--small", action="store_true", help="one method, two datasets, two budgets, one seed")
-    parser.add_argument("--only", default="", help="cases whose words contain this")
+    parser.add_argument("--only", default=[], action="append", help="cases with this among their words, repeatable")
     options = parser.parse_args()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
@@ -148,7 +148,7 @@ def main() -> int:
     unfit: set[tuple[str, ...]] = set()
     for words in cases(catalogue, options.small):
         pair = tuple(word for word in words if word.startswith(("dataset", "problem", "solver")))
-        if pair in unfit or options.only not in " ".join(words):
+        if pair in unfit or not set(options.only) <= set(words):
             continue
         found = outcome(words, catalogue, datasets)
         if found is None:

@@ -17,7 +17,7 @@ from torch import Tensor
 from drobench.errors import DrobenchError
 from drobench.moved import moved
 from drobench.objective.clients import ClientDraw, Clients
-from drobench.objective.regularizers import Regularizer
+from drobench.objective.regularizers import Regularizer, SingleBound, single_bound
 from drobench.objective.sampling import Index, Rows, Shard, index_length, sample_by_chances, sample_indices
 
 
@@ -277,6 +277,10 @@ class ProximalOracle(Oracle):
     def regularizer_curvature(self, point: Tensor) -> Tensor:
         """Return the diagonal of the Hessian of a smooth `r`."""
         return self._regularizer.curvature(point)
+
+    def regularizer_bound(self, point: Tensor) -> SingleBound | None:
+        """Return what keeps `r` from being smooth, where that is an interval for one coordinate."""
+        return single_bound(self._regularizer, point)
 
     def regularizer_prox(self, point: Tensor, step_size: float) -> Tensor:
         """Return the proximal map of `r` as a means of other computations, in which no iterate is projected."""

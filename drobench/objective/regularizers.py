@@ -8,6 +8,7 @@ outside; their proximal map is the Euclidean projection.
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -61,6 +62,14 @@ class Regularizer(ABC):
     def least_subgradient(self, point: Tensor, smooth_gradient: Tensor) -> Tensor:
         """Return a small subgradient at `point` of `Phi + r`, given the gradient of `Phi`: zero at a minimiser."""
         return smooth_gradient + self.gradient(point)
+
+    def without_bounds(self) -> "Regularizer | None":
+        """Return the smooth function that `r` is between bounds on single coordinates; `None`: it has other kinks."""
+        return self if self.is_smooth else None
+
+    def bounds(self, point: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the lowest and the highest value of each coordinate that `r` allows by such bounds."""
+        return torch.full_like(point, -math.inf), torch.full_like(point, math.inf)
 
 
 class Zero(Regularizer):
@@ -156,6 +165,13 @@ class Affine(Regularizer):
     def curvature(self, point: Tensor) -> Tensor:
         return self.base.curvature(point)
 
+    def without_bounds(self) -> Regularizer | None:
+        base = self.base.without_bounds()
+        return None if base is None else Affine(self.slope, self.constant, base)
+
+    def bounds(self, point: Tensor) -> tuple[Tensor, Tensor]:
+        return self.base.bounds(point)
+
 
 class Indicator(Regularizer):
     """Zero on a convex set, infinite outside."""
@@ -187,6 +203,12 @@ class Box(Indicator):
 
     def project(self, point: Tensor) -> Tensor:
         return point.clamp(self.lower, self.upper)
+
+    def without_bounds(self) -> Regularizer:
+        return Zero()
+
+    def bounds(self, point: Tensor) -> tuple[Tensor, Tensor]:
+        return torch.full_like(point, self.lower), torch.full_like(point, self.upper)
 
 
 @dataclass(frozen=True, eq=False)
@@ -355,3 +377,35 @@ class Blocks(Regularizer):
 
     def curvature(self, point: Tensor) -> Tensor:
         return torch.cat([self.first.curvature(point[: self.split]), self.second.curvature(point[self.split :])])
+
+    def without_bounds(self) -> Regularizer | None:
+        first, second = self.first.without_bounds(), self.second.without_bounds()
+        return None if first is None or second is None else Blocks(self.split, first, second)
+
+    def bounds(self, point: Tensor) -> tuple[Tensor, Tensor]:
+        parts = self.first.bounds(point[: self.split]), self.second.bounds(point[self.split :])
+        lower, upper = (torch.cat(ends) for ends in zip(*parts, strict=True))
+        return lower, upper
+
+
+class SingleBound(NamedTuple):
+    """An interval for one coordinate, between whose ends a regularizer is smooth."""
+
+    smooth: Regularizer
+    """What the regularizer is between the ends."""
+    place: int
+    lower: float
+    upper: float
+
+
+def single_bound(regularizer: Regularizer, point: Tensor) -> SingleBound | None:
+    """Return the interval, if one coordinate has one, no other has, and there is no other kink."""
+    smooth = None if regularizer.is_smooth else regularizer.without_bounds()
+    if smooth is None:
+        return None
+    lower, upper = regularizer.bounds(point)
+    places = (lower.isfinite() | upper.isfinite()).nonzero().flatten().tolist()
+    if len(places) != 1:
+        return None
+    (place,) = places
+    return SingleBound(smooth, place, float(lower[place]), float(upper[place]))

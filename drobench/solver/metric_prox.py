@@ -2,8 +2,13 @@
 
     z = argmin  <gradient, z - x> + (z - x)^T P (z - x) / (2 length) + r(z)
 
-Where `r` is smooth its own curvature belongs to `P`, and the step is one linear system. For any other `r` with a
-proximal map it is solved by alternating directions: with the price `q` of the copy `v = z`,
+Where `r` is smooth its own curvature belongs to `P`, and the step is one linear system; a shorter step goes a part of
+the way. The same where `r` is smooth but for an interval of one coordinate (the temperature of a KL ball): if the step
+leaves it, the coordinate `z_k` is put to the end `b` of its interval, and the others follow,
+
+    z <- z + (b - z_k) c / c_k,     c = P^-1 e_k
+
+For any other `r` with a proximal map it is solved by alternating directions: with the price `q` of the copy `v = z`,
 
     z = (P + q I)^-1 (P x - gradient + q (v - u)),     v = prox_{r / q}(z + u),     u += z - v
 
@@ -20,6 +25,7 @@ import torch
 from torch import Tensor
 
 from drobench.objective.oracles.composite import CompositeOracle
+from drobench.objective.regularizers import SingleBound
 
 _MOST_ITERATIONS = 500
 _RELAXATION = 1.6
@@ -29,13 +35,14 @@ _SMALLEST_VALUE = {torch.float64: 1e-11, torch.float32: 1e-6}
 
 
 def metric_factor(oracle: CompositeOracle, hessian: Tensor, point: Tensor) -> Tensor:
-    """Return the lower triangular factor of a positive metric near the Hessian of the smooth part at `point`."""
-    return positive_factor(hessian + oracle.regularizer_curvature(point).diag() if smooth(oracle) else hessian)
+    """Return the lower triangular factor of a positive metric near the Hessian of the smooth part at `point`.
 
-
-def smooth(oracle: CompositeOracle) -> bool:
-    """Whether the curvature of `r` is a part of the metric."""
-    return oracle.regularizer_is_smooth
+    The curvature of `r` is a part of it wherever `metric_step` needs no alternation.
+    """
+    if oracle.regularizer_is_smooth:
+        return positive_factor(hessian + oracle.regularizer_curvature(point).diag())
+    bound = oracle.regularizer_bound(point)
+    return positive_factor(hessian if bound is None else hessian + bound.smooth.curvature(point).diag())
 
 
 def positive_factor(matrix: Tensor) -> Tensor:
@@ -78,10 +85,29 @@ def metric_step(
         length: How far to go; 1 is the minimum of the model.
         accuracy: Of the residuals of the alternation, relative to the step.
     """
-    if smooth(oracle):
+    if oracle.regularizer_is_smooth:
         slope = gradient + oracle.regularizer_gradient(point)
         return torch.sub(point, torch.cholesky_solve(slope[:, None], factor)[:, 0], alpha=length)
+    bound = oracle.regularizer_bound(point)
+    if bound is not None:
+        return torch.lerp(point, _within(bound, point, gradient + bound.smooth.gradient(point), factor), length)
     return _by_alternation(factor @ factor.T / length, point, gradient, oracle.regularizer_prox, accuracy)
+
+
+def _within(bound: SingleBound, point: Tensor, slope: Tensor, factor: Tensor) -> Tensor:
+    """Return the minimum of the model with one coordinate in its interval."""
+    found = torch.sub(point, torch.cholesky_solve(slope[:, None], factor)[:, 0])
+    place, here = bound.place, float(found[bound.place])
+    end = min(max(here, bound.lower), bound.upper)
+    if end == here:
+        return found
+    unit = torch.zeros_like(point)
+    unit[place] = 1.0
+    column = torch.cholesky_solve(unit[:, None], factor)[:, 0]
+    found = torch.add(found, column, alpha=(end - here) / float(column[place]))
+    # Without rounding it would be there.
+    found[place] = end
+    return found
 
 
 def _by_alternation(

@@ -26,6 +26,7 @@ from drobench.objective.regularizers import (
     Regularizer,
     Simplex,
     Zero,
+    single_bound,
 )
 
 DIMENSION = 6
@@ -394,3 +395,34 @@ def test_the_missing_gradient_is_an_error_for_people():
 def test_unknown_norms_are_refused(norm):
     with pytest.raises(DrobenchError, match=r"NormCone\.norm must be l1, l2 or linf"):
         NormCone(norm)
+
+
+class TestSingleBound:
+    point = torch.tensor([1.0, -2.0, 3.0], dtype=torch.float64)
+
+    def test_the_smooth_part_and_the_interval_of_the_one_bounded_coordinate(self):
+        slope = torch.tensor([0.7], dtype=torch.float64)
+        regularizer = Blocks(2, ElasticNet(l2=0.3), Affine(slope, 0.5, Box(2.0, 4.0)))
+        found = single_bound(regularizer, self.point)
+        assert found is not None
+        assert (found.place, found.lower, found.upper) == (2, 2.0, 4.0)
+        # Inside the interval both are the same function.
+        torch.testing.assert_close(found.smooth.value(self.point), regularizer.value(self.point))
+        outside = torch.tensor([1.0, -2.0, 5.0], dtype=torch.float64)
+        assert regularizer.value(outside).isinf()
+        assert found.smooth.value(outside).isfinite()
+
+    @pytest.mark.parametrize(
+        "regularizer",
+        [
+            ElasticNet(l2=0.3),
+            Box(-3.0, 3.0),
+            Blocks(2, ElasticNet(l1=0.1), Box(0.0, math.inf)),
+            Blocks(2, Box(-3.0, 3.0), Zero()),
+            Box(-math.inf, math.inf),
+            EuclideanBall(5.0),
+        ],
+        ids=["smooth", "three bounds", "a kink beside it", "two bounds", "no bound", "a ball"],
+    )
+    def test_anything_else_has_none(self, regularizer):
+        assert single_bound(regularizer, self.point) is None

@@ -39,6 +39,17 @@ def values(kind, variable):
             0.05 * cp.sum_squares(variable[:-1]) + float(slope[0]) * variable[-1],
             [variable[-1] >= 0.5],
         ),
+        "interval": (
+            Blocks(SIZE - 1, ElasticNet(l2=0.1), Affine(slope[:1], base=Box(4.5, 4.9))),
+            0.05 * cp.sum_squares(variable[:-1]) + float(slope[0]) * variable[-1],
+            [variable[-1] >= 4.5, variable[-1] <= 4.9],
+        ),
+        "box": (Box(-0.5, 0.5), 0.0, [variable >= -0.5, variable <= 0.5]),
+        "bound and l1": (
+            Blocks(SIZE - 1, ElasticNet(0.2, 0.1), Box(0.5, float("inf"))),
+            0.2 * cp.norm1(variable[:-1]) + 0.05 * cp.sum_squares(variable[:-1]),
+            [variable[-1] >= 0.5],
+        ),
         "cone": (
             RegularizedCone("l2", 0.4, 0.1),
             0.4 * variable[-1] + 0.05 * cp.sum_squares(variable[:-1]),
@@ -48,7 +59,7 @@ def values(kind, variable):
 
 
 @pytest.mark.parametrize("length", [1.0, 0.3])
-@pytest.mark.parametrize("kind", ["none", "l2", "l1", "affine", "bound", "cone"])
+@pytest.mark.parametrize("kind", ["none", "l2", "l1", "affine", "bound", "interval", "box", "bound and l1", "cone"])
 def test_steps_are_those_of_a_conic_solver(kind, length):
     root = noise(SIZE, SIZE, seed=1)
     hessian, point, gradient = (
@@ -56,19 +67,23 @@ def test_steps_are_those_of_a_conic_solver(kind, length):
         noise(SIZE, seed=2),
         noise(SIZE, seed=3),
     )
-    if kind in ("bound", "cone"):
-        point[-1] = 5.0
+    if kind == "box":
+        point = point.clamp(-0.5, 0.5)
+    elif kind in ("bound", "interval", "bound and l1", "cone"):
+        point[-1] = 4.8
     variable = cp.Variable(SIZE)
     regularizer, penalty, conditions = values(kind, variable)
     oracle = oracle_of(regularizer)
     found = metric_step(oracle, point, gradient, metric_factor(oracle, hessian, point), length, 1e-12)
     move = variable - point.numpy()
-    # A smooth regularizer is a part of the model, along whose minimum a shorter step goes.
-    scale = 1.0 if oracle.regularizer_is_smooth else 1.0 / length
+    # A regularizer that is smooth, but for a bound, is a part of the model, towards whose minimum a shorter step goes.
+    in_model = kind in ("none", "l2", "affine", "bound", "interval")
+    assert in_model == (oracle.regularizer_is_smooth or oracle.regularizer_bound(point) is not None)
+    scale = 1.0 if in_model else 1.0 / length
     model = gradient.numpy() @ move + 0.5 * scale * cp.quad_form(move, cp.psd_wrap(hessian.numpy())) + penalty
     cp.Problem(cp.Minimize(model), conditions).solve(solver=cp.CLARABEL)
     expected = variable.value
-    if oracle.regularizer_is_smooth:
+    if in_model:
         expected = point.numpy() + length * (expected - point.numpy())
     np.testing.assert_allclose(found.numpy(), expected, rtol=0, atol=2e-5)
 
