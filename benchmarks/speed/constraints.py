@@ -25,7 +25,8 @@ from drobench.reformulation.reformulation import ReformulationConfig
 from drobench.reformulation.routes import find_route
 from drobench.registry import load_catalogue
 from drobench.solver import SingleProcess, Solver
-from drobench_plugins.solvers.gcivr import Gcivr, GcivrConfig
+from drobench_plugins.solvers.gcivr import Gcivr
+from drobench_plugins.solvers.pieces.gcivr_config import GcivrConfig
 from drobench_plugins.solvers.unconstrained import Unconstrained, UnconstrainedConfig
 
 LEAST_SPEEDUP = 50.0

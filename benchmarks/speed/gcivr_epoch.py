@@ -21,7 +21,8 @@ from benchmarks.speed.instances import SEED, composite_oracle
 from benchmarks.speed.side_by_side import Comparison, least, print_comparisons, repeats, timed
 from drobench.objective.oracles.composite import CompositeOracle
 from drobench.solver import SingleProcess
-from drobench_plugins.solvers.gcivr import Gcivr, GcivrConfig, GcivrState
+from drobench_plugins.solvers.gcivr import Gcivr, GcivrState
+from drobench_plugins.solvers.pieces.gcivr_config import GcivrConfig
 
 ROWS, FEATURES = 100_000, 100
 SMALL_ROWS, SMALL_FEATURES = 1_000, 5

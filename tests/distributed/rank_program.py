@@ -31,9 +31,10 @@ from drobench.registry import load_catalogue
 from drobench.solver.communicator import Communicator, ProcessGroup
 from drobench.solver.solver import Solver
 from drobench_plugins.solvers.dist_gcivr import DistGcivr, DistGcivrConfig
-from drobench_plugins.solvers.gcivr import Gcivr, GcivrConfig
+from drobench_plugins.solvers.gcivr import Gcivr
 from drobench_plugins.solvers.heavily_constrained import HeavilyConstrained, HeavilyConstrainedConfig
 from drobench_plugins.solvers.lagrangian import Lagrangian, LagrangianConfig
+from drobench_plugins.solvers.pieces.gcivr_config import GcivrConfig
 from drobench_plugins.solvers.scgd import Scgd, ScgdConfig
 from drobench_plugins.solvers.unconstrained import Unconstrained, UnconstrainedConfig
 

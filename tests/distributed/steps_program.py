@@ -30,8 +30,9 @@ from drobench.training.settings import TrainerConfig
 from drobench.training.solver_module import SolverModule
 from drobench.training.trainer import train as train_task
 from drobench_plugins.solvers.dist_gcivr import DistGcivr, DistGcivrConfig
-from drobench_plugins.solvers.gcivr import Gcivr, GcivrConfig
+from drobench_plugins.solvers.gcivr import Gcivr
 from drobench_plugins.solvers.heavily_constrained import HeavilyConstrained, HeavilyConstrainedConfig
+from drobench_plugins.solvers.pieces.gcivr_config import GcivrConfig
 from drobench_plugins.solvers.unconstrained import Unconstrained, UnconstrainedConfig
 
 

@@ -34,7 +34,8 @@ from drobench.solver.estimators import advance, direction, refresh
 from drobench.solver.smoothness import measure_smoothness
 from drobench_plugins.datasets.synthetic import SyntheticConfig, load_synthetic_dataset
 from drobench_plugins.solvers.exact_convex import ExactConvex, ExactConvexConfig
-from drobench_plugins.solvers.gcivr import Gcivr, GcivrConfig, GcivrState
+from drobench_plugins.solvers.gcivr import Gcivr, GcivrState
+from drobench_plugins.solvers.pieces.gcivr_config import GcivrConfig
 
 ROOT = Path(__file__).parents[2]
 DOCUMENT = (ROOT / "docs" / "mathematics.md").read_text()

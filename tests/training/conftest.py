@@ -28,7 +28,8 @@ from drobench.solver import Communicator, SingleProcess, Solver
 from drobench.training.budget import BudgetConfig
 from drobench.training.evaluation import EvaluationConfig
 from drobench_plugins.solvers.exact_convex import ExactConvex, ExactConvexConfig
-from drobench_plugins.solvers.gcivr import Gcivr, GcivrConfig
+from drobench_plugins.solvers.gcivr import Gcivr
+from drobench_plugins.solvers.pieces.gcivr_config import GcivrConfig
 from drobench_plugins.solvers.scgd import Scgd, ScgdConfig
 from drobench_plugins.solvers.unconstrained import Unconstrained, UnconstrainedConfig
 

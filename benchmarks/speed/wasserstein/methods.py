@@ -21,7 +21,8 @@ from drobench.reformulation.routes import find_route
 from drobench.registry import load_catalogue
 from drobench.solver import SingleProcess
 from drobench_plugins.solvers.exact_convex import ExactConvex, ExactConvexConfig
-from drobench_plugins.solvers.gcivr import Gcivr, GcivrConfig
+from drobench_plugins.solvers.gcivr import Gcivr
+from drobench_plugins.solvers.pieces.gcivr_config import GcivrConfig
 
 RADIUS, FLIP_COST = 0.05, 1.0
 SEED = 0

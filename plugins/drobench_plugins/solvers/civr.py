@@ -24,7 +24,8 @@ from torch import Tensor
 
 from drobench.registry import SolverEntry
 from drobench.solver import Composite, CompositeOracle, Estimates, Solver, with_restarts
-from drobench_plugins.solvers.gcivr import Gcivr, GcivrConfig
+from drobench_plugins.solvers.gcivr import Gcivr
+from drobench_plugins.solvers.pieces.gcivr_config import GcivrConfig
 
 
 @dataclass(kw_only=True)

@@ -43,7 +43,8 @@ from drobench.solver import (
     require_positive,
     with_restarts,
 )
-from drobench_plugins.solvers.gcivr import Gcivr, GcivrConfig, GcivrState
+from drobench_plugins.solvers.gcivr import Gcivr, GcivrState
+from drobench_plugins.solvers.pieces.gcivr_config import GcivrConfig
 
 
 @dataclass(kw_only=True)

@@ -19,7 +19,8 @@ from drobench.solver import SingleProcess
 from drobench_plugins.datasets.synthetic import SyntheticConfig, load_synthetic_dataset
 from drobench_plugins.problems.constrained_quadratic import ConstrainedQuadratic, ConstrainedQuadraticConfig
 from drobench_plugins.solvers.fulltouch import FullTouch, FullTouchConfig
-from drobench_plugins.solvers.gcivr import Gcivr, GcivrConfig
+from drobench_plugins.solvers.gcivr import Gcivr
+from drobench_plugins.solvers.pieces.gcivr_config import GcivrConfig
 
 
 def build(seed=0, rows=100, **settings):

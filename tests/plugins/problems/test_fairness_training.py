@@ -19,7 +19,8 @@ from drobench.solver import SingleProcess
 from drobench_plugins.problems.intersectional_fairness import IntersectionalFairness, IntersectionalFairnessConfig
 from drobench_plugins.problems.noisy_group_fairness import NoisyGroupFairness, NoisyGroupFairnessConfig
 from drobench_plugins.problems.ranking_fairness import RankingFairness, RankingFairnessConfig
-from drobench_plugins.solvers.gcivr import Gcivr, GcivrConfig
+from drobench_plugins.solvers.gcivr import Gcivr
+from drobench_plugins.solvers.pieces.gcivr_config import GcivrConfig
 
 ALPHA, GAMMA = 2.0, 0.1
 

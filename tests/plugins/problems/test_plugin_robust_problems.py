@@ -24,7 +24,8 @@ from drobench_plugins.problems.divergence_classification import (
     KLClassificationConfig,
 )
 from drobench_plugins.problems.wasserstein_logistic import WassersteinLogistic, WassersteinLogisticConfig
-from drobench_plugins.solvers.gcivr import Gcivr, GcivrConfig
+from drobench_plugins.solvers.gcivr import Gcivr
+from drobench_plugins.solvers.pieces.gcivr_config import GcivrConfig
 
 # Settings, and the gap that 100 passes of GCIVR must reach, relative to the gap at the start. A tail risk and the balls
 # are solved with a smoothing that the last width leaves behind.

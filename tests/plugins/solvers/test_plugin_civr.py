@@ -10,7 +10,8 @@ from drobench.objective.oracles.composite import CompositeOracle
 from drobench.objective.outer_functions import OuterFunction
 from drobench.objective.regularizers import ElasticNet
 from drobench_plugins.solvers.civr import Civr, CivrConfig
-from drobench_plugins.solvers.gcivr import Gcivr, GcivrConfig
+from drobench_plugins.solvers.gcivr import Gcivr
+from drobench_plugins.solvers.pieces.gcivr_config import GcivrConfig
 
 
 @pytest.mark.parametrize(

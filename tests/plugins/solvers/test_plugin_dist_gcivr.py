@@ -11,7 +11,8 @@ from drobench.objective.regularizers import ElasticNet
 from drobench.solver import SingleProcess
 from drobench.solver.estimators import direction, refresh
 from drobench_plugins.solvers.dist_gcivr import DistGcivr, DistGcivrConfig
-from drobench_plugins.solvers.gcivr import Gcivr, GcivrConfig
+from drobench_plugins.solvers.gcivr import Gcivr
+from drobench_plugins.solvers.pieces.gcivr_config import GcivrConfig
 
 GAMMA, MU = 0.3, 1e-2
 UNEQUAL = [6.0, 1.0, 3.0]

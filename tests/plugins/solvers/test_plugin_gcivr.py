@@ -17,7 +17,8 @@ from drobench.objective.regularizers import ElasticNet, Zero
 from drobench.objective.sampling import Rows
 from drobench.solver import SingleProcess
 from drobench.solver.estimators import Estimates, direction
-from drobench_plugins.solvers.gcivr import Gcivr, GcivrConfig
+from drobench_plugins.solvers.gcivr import Gcivr
+from drobench_plugins.solvers.pieces.gcivr_config import GcivrConfig
 
 
 class ScriptedOracle(CompositeOracle):

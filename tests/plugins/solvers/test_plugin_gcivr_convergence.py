@@ -5,7 +5,8 @@ import pytest
 
 from drobench.objective.regularizers import ElasticNet
 from drobench.solver import SingleProcess
-from drobench_plugins.solvers.gcivr import Gcivr, GcivrConfig
+from drobench_plugins.solvers.gcivr import Gcivr
+from drobench_plugins.solvers.pieces.gcivr_config import GcivrConfig
 from drobench_plugins.solvers.scgd import Scgd, ScgdConfig
 
 pytestmark = pytest.mark.convergence

@@ -18,9 +18,10 @@ from drobench.solver import SingleProcess
 from drobench_plugins.solvers.accelerated_gradient import AcceleratedGradient, AcceleratedGradientConfig
 from drobench_plugins.solvers.civr import Civr, CivrConfig
 from drobench_plugins.solvers.dist_gcivr import DistGcivr, DistGcivrConfig
-from drobench_plugins.solvers.gcivr import Gcivr, GcivrConfig
+from drobench_plugins.solvers.gcivr import Gcivr
 from drobench_plugins.solvers.lbfgs import Lbfgs, LbfgsConfig
 from drobench_plugins.solvers.newton import Newton, NewtonConfig
+from drobench_plugins.solvers.pieces.gcivr_config import GcivrConfig
 from drobench_plugins.solvers.prox_gradient import ProxGradient, ProxGradientConfig
 from drobench_plugins.solvers.vrsc_pg import VrscPg, VrscPgConfig
 

@@ -11,7 +11,8 @@ from drobench.errors import SettingError
 from drobench.objective.oracles.composite import CompositeOracle
 from drobench.objective.regularizers import ElasticNet, Zero
 from drobench.solver import SingleProcess
-from drobench_plugins.solvers.gcivr import Gcivr, GcivrConfig, build
+from drobench_plugins.solvers.gcivr import Gcivr, build
+from drobench_plugins.solvers.pieces.gcivr_config import GcivrConfig
 
 SETTINGS = GcivrConfig(schedule="square_root", step_size=0.2, restarts=3, stage_epochs=2, monotone=False)
 

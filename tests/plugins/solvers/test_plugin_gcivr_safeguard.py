@@ -13,7 +13,8 @@ from drobench.objective.composites.functions import FunctionComposite
 from drobench.objective.oracles.composite import CompositeOracle
 from drobench.objective.regularizers import ElasticNet
 from drobench.solver import SingleProcess
-from drobench_plugins.solvers.gcivr import Gcivr, GcivrConfig
+from drobench_plugins.solvers.gcivr import Gcivr
+from drobench_plugins.solvers.pieces.gcivr_config import GcivrConfig
 
 GAMMA, MU = 0.5, 1e-2
 

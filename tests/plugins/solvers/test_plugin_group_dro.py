@@ -20,8 +20,9 @@ from drobench.solver import SingleProcess
 from drobench_plugins.solvers import agnostic_fl, group_dro
 from drobench_plugins.solvers.agnostic_fl import AgnosticFl, AgnosticFlConfig
 from drobench_plugins.solvers.exact_convex import ExactConvex, ExactConvexConfig
-from drobench_plugins.solvers.gcivr import Gcivr, GcivrConfig
+from drobench_plugins.solvers.gcivr import Gcivr
 from drobench_plugins.solvers.group_dro import GroupDro, GroupDroConfig
+from drobench_plugins.solvers.pieces.gcivr_config import GcivrConfig
 from drobench_plugins.solvers.primal_dual import PrimalDual, PrimalDualConfig
 from drobench_plugins.solvers.serr import Serr, SerrConfig
 from drobench_plugins.solvers.sevr import Sevr, SevrConfig

@@ -13,7 +13,7 @@ from drobench.registry import SolverEntry, load_catalogue
 from drobench.solver import Solver
 from drobench.solver.solver import state_type
 from drobench_plugins.solvers import exact_convex, gcivr, scgd, unconstrained
-from drobench_plugins.solvers.gcivr import GcivrConfig
+from drobench_plugins.solvers.pieces.gcivr_config import GcivrConfig
 from drobench_plugins.solvers.scgd import ScgdConfig
 from drobench_plugins.solvers.unconstrained import UnconstrainedConfig
 

@@ -26,7 +26,8 @@ from drobench.solver import SingleProcess
 from drobench.solver.solver import state_from_dict, state_to_dict, state_type
 from drobench_plugins.solvers.civr import Civr, CivrConfig
 from drobench_plugins.solvers.dist_gcivr import DistGcivrConfig
-from drobench_plugins.solvers.gcivr import Gcivr, GcivrConfig
+from drobench_plugins.solvers.gcivr import Gcivr
+from drobench_plugins.solvers.pieces.gcivr_config import GcivrConfig
 from drobench_plugins.solvers.preconditioned_gcivr import PreconditionedGcivr, PreconditionedGcivrConfig
 from drobench_plugins.solvers.vrsc_pg import VrscPg, VrscPgConfig
 
