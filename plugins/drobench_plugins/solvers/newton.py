@@ -135,6 +135,10 @@ class Newton(Solver[NewtonState]):
     def stalled(self, state: NewtonState) -> bool:
         return state.gained < _STALL * state.smoothing_error
 
+    def resting(self, state: NewtonState) -> bool:
+        """As soon as this stage has taken a step: one that only measures where the last ended would be for nothing."""
+        return state.ended or state.gained < math.inf
+
     def sharpen(self, state: NewtonState, oracle: CompositeOracle, communicator: Communicator) -> NewtonState:
         """Begin anew from what was accepted, without forgetting the best of all stages."""
         fresh = self.init(state.point, oracle, communicator)

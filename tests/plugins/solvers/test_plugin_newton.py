@@ -83,6 +83,22 @@ def test_an_l1_part_is_solved_to_its_optimality_conditions(synthetic):
     assert 0 < int((point == 0).sum()) < 6
 
 
+def test_a_stage_is_not_over_before_its_first_step(synthetic):
+    data = synthetic(200, 4, 3)
+    route = find_route(RobustRisk(data.losses, KLBall(0.2), ElasticNet(l2=0.05)), (Composite,), ReformulationConfig())
+    solver, start = Newton(NewtonConfig()), route.lift(data.start)
+    oracles = [CompositeOracle(stage, 0, start) for stage in route.stages[:2]]
+    state = solver.init(start, oracles[0], SingleProcess())
+    assert not solver.resting(state)
+    # Where it begins is measured; that alone would be for nothing.
+    state = solver.step(state, oracles[0], SingleProcess())
+    assert not solver.resting(state)
+    state = solver.step(state, oracles[0], SingleProcess())
+    assert solver.resting(state)
+    assert not torch.equal(state.point, start)
+    assert not solver.resting(solver.sharpen(state, oracles[1], SingleProcess()))
+
+
 @pytest.mark.parametrize("ambiguity", [KLBall(0.2), CVaR(0.3)])
 def test_dual_variables_are_settled(synthetic, ambiguity):
     data = synthetic(200, 4, 3)
