@@ -20,6 +20,10 @@ _HOMES = {
     "SolverEntry": "drobench.registry",
     "ProblemEntry": "drobench.registry",
     "DatasetEntry": "drobench.registry",
+    "ModelEntry": "drobench.registry",
+    "LossEntry": "drobench.registry",
+    "ReformulationEntry": "drobench.registry",
+    "LoggerEntry": "drobench.registry",
 }
 __all__ = [*_HOMES, "__version__"]  # noqa: PLE0604  # names of lazily loaded objects
 

@@ -14,6 +14,7 @@ from drobench.errors import DrobenchError
 from drobench.harmless import harmless
 from drobench.moved import warn_of_old_name
 from drobench.registry import load_catalogue
+from drobench.registry.models import model_of
 from drobench.results.comparison.board import Leaderboard
 from drobench.results.comparison.filters import Filter
 from drobench.results.record import Record
@@ -82,6 +83,8 @@ class Solution:
     feature_scale: np.ndarray[Any, np.dtype[Any]]
     classes: int
     model: Any
+    shape: tuple[int, ...] = ()
+    """The shape of one row before it was laid flat; empty: it is a row of numbers."""
 
     def scores(self, features: Any) -> np.ndarray[Any, np.dtype[Any]]:
         """Return the scores of raw feature rows; they are scaled here as the training rows were."""
@@ -94,7 +97,7 @@ class Solution:
         if raw.ndim != 2 or raw.shape[1] != columns:
             raise DrobenchError(f"Expected a matrix with {columns} columns, as in training; found shape {raw.shape}.")
         scaled = torch.from_numpy((raw - self.feature_mean) / self.feature_scale)
-        predictor = build_predictor(self.model, columns, self.classes)
+        predictor = build_predictor(self.model, self.shape or columns, self.classes)
         with torch.no_grad():
             scores = predictor.scores(torch.from_numpy(self.point).to(torch.float64), scaled)
         return scores.numpy()
@@ -124,6 +127,7 @@ def load_solution(run_id: str, *, iterate: str = "last", results: str | Path | N
         raise DrobenchError(f"Run {record.short_id} ({record.status}) has no iterate {iterate!r}; it has: {kept}.")
     catalogue = load_catalogue()
     register(catalogue)
-    model = from_yaml(store.config(run_id), catalogue).model
+    model = model_of(from_yaml(store.config(run_id), catalogue).model, catalogue)
     scaling = arrays["feature_mean"], arrays["feature_scale"]
-    return Solution(record, arrays[iterate], *scaling, int(arrays["classes"]), model)
+    shape = tuple(int(size) for size in arrays.get("shape", ()))
+    return Solution(record, arrays[iterate], *scaling, int(arrays["classes"]), model, shape)

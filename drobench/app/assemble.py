@@ -17,6 +17,7 @@ from drobench.objective.oracles.build import build_oracle
 from drobench.problem.problem import Problem
 from drobench.reformulation.routes import Route, find_route
 from drobench.registry import check_requirements
+from drobench.registry.models import model_of
 from drobench.training.solver_module import Task
 from drobench.training.trainer import device_of
 
@@ -45,7 +46,8 @@ def assemble(prepared: Prepared, optima: Path, reference: Reference | None = Non
     dataset = loaded.to(device, dtype)
 
     build_problem = catalogue.problem(config.problem.name).entry.factory
-    problem = build_problem(config.problem, dataset, config.model)
+    model = model_of(config.model, catalogue)
+    problem = build_problem(config.problem, dataset, model)
 
     solver = catalogue.solver(config.solver.name).entry
     route = find_route(problem.form, solver.accepts, config.reformulation)
@@ -54,7 +56,7 @@ def assemble(prepared: Prepared, optima: Path, reference: Reference | None = Non
     if loaded.streamed:
         reference = Reference(None, "the rows stay in their file, and a reference solver needs them in memory")
     elif reference is None:
-        exact_problem = build_problem(config.problem, loaded, config.model)
+        exact_problem = build_problem(config.problem, loaded, model)
         reference = find_optimum(exact_problem, instance_of(config, loaded), catalogue, optima)
 
     start = route.lift(problem.start(torch.Generator().manual_seed(config.seed)).to(device, dtype))

@@ -16,7 +16,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from drobench.app.config import PLUGIN_GROUPS, RunConfig
+from drobench.app.config import REGISTRY_GROUPS, RunConfig
 from drobench.files import file_sha256
 from drobench.registry import Catalogue, Registered
 
@@ -48,9 +48,7 @@ class Code:
 
 def code_of(config: RunConfig, catalogue: Catalogue) -> Code:
     """Return the code that makes the result of this run."""
-    found: dict[str, Registered[Any]] = {
-        group: getattr(catalogue, group)(getattr(config, group).name) for group in PLUGIN_GROUPS
-    }
+    found = plugins_of(config, catalogue)
     homes = {FRAMEWORK: OWN_DISTRIBUTION, **{group: plugin.distribution for group, plugin in found.items()}}
     files = {FRAMEWORK: framework_files(), **{group: plugin_files(plugin) for group, plugin in found.items()}}
     together: dict[str, Files] = {}
@@ -62,6 +60,13 @@ def code_of(config: RunConfig, catalogue: Catalogue) -> Code:
         parts={part: _combined(content) for part, content in files.items()},
         versions={OWN_DISTRIBUTION: metadata.version(OWN_DISTRIBUTION), **versions},
     )
+
+
+def plugins_of(config: RunConfig, catalogue: Catalogue) -> dict[str, Registered[Any]]:
+    """Return the plugins that shape the result of this run: one of each group, and the loss if there is one."""
+    found = {group: getattr(catalogue, group)(getattr(config, group).name) for group in REGISTRY_GROUPS}
+    loss = catalogue.losses.get(getattr(config.problem, "loss", ""))
+    return found if loss is None else {**found, "loss": loss}
 
 
 @functools.cache

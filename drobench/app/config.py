@@ -31,7 +31,6 @@ from drobench.app.overrides import ConfigError, as_override, check_overrides, sh
 from drobench.app.plain_yaml import read_plain_yaml
 from drobench.app.results_folder import at_home
 from drobench.errors import DrobenchError, SettingError, require_non_negative, require_one_of, require_positive
-from drobench.objective.predictor import ModelConfig
 from drobench.reasons import reason_of
 from drobench.reformulation.reformulation import ReformulationConfig
 from drobench.registry import Catalogue, Registered
@@ -45,6 +44,7 @@ __all__ = [
     "CONFIG_NAME",
     "HYDRA_VERSION_BASE",
     "PLUGIN_GROUPS",
+    "REGISTRY_GROUPS",
     "ConfigError",
     "RunConfig",
     "as_override",
@@ -63,6 +63,9 @@ __all__ = [
 ]
 
 PLUGIN_GROUPS = ("dataset", "problem", "solver")
+"""What a run's record describes with the package that it comes from."""
+REGISTRY_GROUPS = ("dataset", "problem", "model", "solver")
+"""Groups of settings whose choices are plugins."""
 CONFIG_NAME = "run"
 HYDRA_VERSION_BASE = "1.3"
 LARGEST_SEED = 2**63 - 1
@@ -75,7 +78,7 @@ class RunConfig:
 
     dataset: Any = MISSING
     problem: Any = MISSING
-    model: ModelConfig = MISSING
+    model: Any = MISSING
     solver: Any = MISSING
     reformulation: ReformulationConfig = field(default_factory=ReformulationConfig)
     budget: BudgetConfig = MISSING
@@ -133,7 +136,7 @@ def register(catalogue: Catalogue) -> None:
 
 
 def _groups(catalogue: Catalogue) -> dict[str, Mapping[str, Registered[Any]]]:
-    return {"dataset": catalogue.datasets, "problem": catalogue.problems, "solver": catalogue.solvers}
+    return {group: getattr(catalogue, f"{group}s") for group in REGISTRY_GROUPS}
 
 
 def _structured(found: Registered[Any]) -> DictConfig:
@@ -180,7 +183,7 @@ def resolve(config: DictConfig) -> RunConfig:
     """Return plain dataclasses; this is where impossible values are refused."""
     try:
         refuse_added_keys(config)
-        refuse_other_names(config, PLUGIN_GROUPS)
+        refuse_other_names(config, REGISTRY_GROUPS)
         with exits_raise():
             found = cast(RunConfig, OmegaConf.to_object(config))
     except OmegaConfBaseException as error:
@@ -197,7 +200,7 @@ def resolve(config: DictConfig) -> RunConfig:
 def _blamed(config: DictConfig, error: BaseException) -> str:
     """Say which part of a configuration could not be made: the one that cannot be made alone either."""
     text = attempt_to_end(error) if isinstance(error, SystemExit) else reason_of(error)
-    for group in (name for name in PLUGIN_GROUPS if not OmegaConf.is_missing(config, name)):
+    for group in (name for name in REGISTRY_GROUPS if not OmegaConf.is_missing(config, name)):
         try:
             with exits_raise():
                 OmegaConf.to_object(config[group])
@@ -234,9 +237,17 @@ def stored_mapping(text: str) -> dict[str, Any]:
     return loaded
 
 
+def with_plugin_models(values: dict[str, Any]) -> dict[str, Any]:
+    """Return a stored configuration as it would be stored now: linear models once had the widths of networks too."""
+    model = values.get("model")
+    if isinstance(model, dict) and model.get("name") == "linear" and model.get("hidden") == []:
+        return {**values, "model": {name: value for name, value in model.items() if name != "hidden"}}
+    return values
+
+
 def from_yaml(text: str, catalogue: Catalogue) -> RunConfig:
     """Return the typed configuration that `to_yaml` wrote, checked against the plugins installed now."""
-    loaded = stored_mapping(text)
+    loaded = with_plugin_models(stored_mapping(text))
     base = OmegaConf.structured(RunConfig)
     for group, entries in _groups(catalogue).items():
         settings = loaded.get(group)
@@ -257,11 +268,11 @@ def explain(error: Exception, catalogue: Catalogue) -> str:
     missing = re.search(r"Could not find '([\w/]+)/([^'/]+)'", str(error))
     if isinstance(error, MissingConfigException) and missing:
         group, name = missing.groups()
-        if group in PLUGIN_GROUPS:
+        if group in REGISTRY_GROUPS:
             known: Sequence[str] = tuple(_groups(catalogue)[group])
         else:
             known = tuple(error.options or ())
-        troubles = "".join(f"\n  {trouble}" for trouble in catalogue.troubles) if group in PLUGIN_GROUPS else ""
+        troubles = "".join(f"\n  {trouble}" for trouble in catalogue.troubles) if group in REGISTRY_GROUPS else ""
         note = f"\nPlugins that could not be used:{troubles}" if troubles else ""
         return (
             f"There is no {group} called {name!r}.{did_you_mean(name, known)} "
@@ -270,8 +281,22 @@ def explain(error: Exception, catalogue: Catalogue) -> str:
     unknown = re.search(r"full_key: ([\w.]+)", str(error.__cause__ or error))
     if unknown and "not in" in str(error.__cause__ or error):
         key = unknown.group(1)
+        owners = _owners(key, catalogue)
+        if owners:
+            group, name = key.split(".")[:2]
+            return f"The {group} that was chosen has no setting `{name}`; it is one of {group}={', '.join(owners)}."
         return f"There is no setting `{key}`.{did_you_mean(key, _all_keys(catalogue))} See `drobench run --cfg job`."
     return text
+
+
+def _owners(key: str, catalogue: Catalogue) -> list[str]:
+    """Return the plugins that have the setting, where others of their group were chosen."""
+    group, _, name = key.partition(".")
+    return [
+        called
+        for called, found in _groups(catalogue).get(group, {}).items()
+        if name in {item.name for item in dataclasses.fields(found.entry.config)}
+    ]
 
 
 def _all_keys(catalogue: Catalogue) -> list[str]:

@@ -40,7 +40,11 @@ def why_stale(record: Record, code: Code, trust: str = SAME) -> str | None:
 
 
 def _part(name: str, record: Record) -> str:
-    return "drobench itself" if name == FRAMEWORK else f"{name} {getattr(record, name).name!r}"
+    if name == FRAMEWORK:
+        return "drobench itself"
+    elsewhere = {"model": record.model.get("name"), "loss": record.problem.config.get("loss")}
+    called = elsewhere[name] if name in elsewhere else getattr(record, name).name
+    return f"{name} {called!r}"
 
 
 def _versions(record: Record) -> Mapping[str, str | None]:

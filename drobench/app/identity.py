@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from drobench.app.code import OWN_DISTRIBUTION, plugins_of
 from drobench.app.config import PLUGIN_GROUPS, RunConfig
 from drobench.registry import Catalogue
 from drobench.results.record import Record, content_id
@@ -26,7 +27,12 @@ def asked_of(config: RunConfig, catalogue: Catalogue, data_sha256: str) -> dict[
 
     The logger, paths, threads and hardware are left out on purpose: they change how a result is obtained, not which.
     """
-    origins = {group: getattr(catalogue, group)(getattr(config, group).name) for group in PLUGIN_GROUPS}
+    origins = plugins_of(config, catalogue)
+    for group in ("model", "loss"):
+        found = origins.get(group)
+        if found is not None and (found.distribution, found.entry.config_version) == (OWN_DISTRIBUTION, 1):
+            # Runs with ours have the ids that they had before models and losses were plugins.
+            del origins[group]
     return {
         **{group: settings_beyond_defaults(getattr(config, group)) for group in (*PLUGIN_GROUPS, *OWN_GROUPS)},
         "seed": config.seed,

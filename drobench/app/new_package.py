@@ -1,4 +1,4 @@
-"""A package of somebody's own with one solver, problem or dataset, whose tests pass as they are."""
+"""A package of somebody's own with one plugin, whose tests pass as they are."""
 
 import importlib.metadata
 import importlib.util
@@ -11,11 +11,11 @@ from drobench import __version__
 from drobench.errors import DrobenchError
 from drobench.registry import PLUGIN_API, load_catalogue
 
-KINDS = ("solver", "problem", "dataset")
+KINDS = ("solver", "problem", "dataset", "model")
 _TEMPLATES = Path(__file__).parent / "templates"
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 # These are words of the interface: classes named after them would hide what the templates import.
-_WORDS = frozenset({*KINDS, "model", "drobench", "drobench_plugins", "tests", "src"})
+_WORDS = frozenset({*KINDS, "drobench", "drobench_plugins", "tests", "src"})
 
 
 def write_package(kind: str, name: str, target: Path) -> int:
@@ -90,8 +90,7 @@ def _check_name(kind: str, name: str) -> None:
             f"NAME becomes the name of a Python package, and {name!r} is one that is installed "
             f"({specification.origin}). Choose another."
         )
-    catalogue = load_catalogue()
-    installed = {"solver": catalogue.solvers, "problem": catalogue.problems, "dataset": catalogue.datasets}[kind]
+    installed = getattr(load_catalogue(), f"{kind}s")
     if name in installed:
         raise DrobenchError(f"There is a {kind} called {name!r} already, in {installed[name]}. Choose another name.")
 

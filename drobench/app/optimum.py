@@ -92,7 +92,10 @@ def _solve(form: NativeForm, convex: NativeForm, start: Tensor, found: Registere
     except Exception as error:  # a reference that fails leaves the optimum unknown, not the run undone
         return Reference(None, f"{type(error).__name__}: {error}")
     if below is None:
-        return Reference(None, "no lower bound is known for a problem of this kind without problem.l2 > 0")
+        weak = getattr(convex.regularizer, "strong_convexity", 0.0) == 0.0
+        return Reference(
+            None, "no lower bound is known for a problem of this kind" + (" without problem.l2 > 0" if weak else "")
+        )
     if not violation <= 0.0:
         return Reference(None, f"the point found violates a constraint by {violation:.3g}")
     gap = value - below

@@ -73,10 +73,12 @@ def prepare(
     refusal: Exception | None = None
     try:
         catalogue.check_fit(problem, data)
+        catalogue.check_model(config.model.name, data)
         with time_limit(config.timeout or 0):
             loaded = (datasets or LastDataset()).load(config, catalogue)
         # Only now it is known what these settings of the dataset provide.
         catalogue.check_fit(problem, data, loaded.provides)
+        catalogue.check_model(config.model.name, data, loaded.provides)
         dataset = loaded
         check_devices(config.trainer)
         catalogue.check_processes(config.solver.name, config.trainer.processes)

@@ -131,4 +131,5 @@ def solution_arrays(module: SolverModule, dataset: Dataset) -> dict[str, Array]:
         "feature_mean": dataset.feature_mean.numpy(),
         "feature_scale": dataset.feature_scale.numpy(),
         "classes": np.array(dataset.classes),
+        **({"shape": np.array(dataset.shape)} if dataset.shape else {}),
     }

@@ -9,10 +9,9 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from drobench.app.config import ConfigError, schema, stored_mapping
+from drobench.app.config import ConfigError, schema, stored_mapping, with_plugin_models
 from drobench.app.overrides import first_line, shown
 from drobench.errors import DrobenchError
-from drobench.objective.predictor import ModelConfig
 from drobench.registry import Catalogue
 
 _MAPPINGS = ("dataset", "problem", "model", "solver", "reformulation", "budget", "evaluation", "trainer")
@@ -24,7 +23,7 @@ class ScoredPart:
 
     dataset: Any
     problem: Any
-    model: ModelConfig
+    model: Any
     dtype: str
 
 
@@ -48,12 +47,12 @@ def scored_part(values: dict[str, Any], catalogue: Catalogue) -> ScoredPart:
     Settings that came later have their defaults.
 
     Raises:
-        DrobenchError: The problem or the dataset is not installed here, or does not know one of the settings.
+        DrobenchError: Problem, dataset or model is not installed here, or does not know one of the settings.
     """
     return ScoredPart(
         dataset=_typed("dataset", schema(catalogue.dataset(str(values["dataset"].get("name")))), values),
         problem=_typed("problem", schema(catalogue.problem(str(values["problem"].get("name")))), values),
-        model=_typed("model", ModelConfig, values),
+        model=_typed("model", schema(catalogue.model(str(values["model"].get("name")))), with_plugin_models(values)),
         dtype=str(values["trainer"].get("dtype")),
     )
 

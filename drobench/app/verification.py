@@ -29,6 +29,7 @@ from drobench.data.dataset import Dataset
 from drobench.objective.forms import Constrained
 from drobench.problem.problem import Problem
 from drobench.registry import Catalogue
+from drobench.registry.models import model_of
 from drobench.results.parts import RELATIVE_TOLERANCE
 from drobench.results.record import FAILURES, ITERATES, Record, Status
 from drobench.results.store import ResultStore
@@ -91,10 +92,11 @@ class Verifier:
 
     def _results(self, record: Record, part: ScoredPart, dataset: Dataset) -> Iterator[Mismatch]:
         build = self.catalogue.problem(part.problem.name).entry.factory
-        exact = build(part.problem, dataset, part.model)
+        model = model_of(part.model, self.catalogue)
+        exact = build(part.problem, dataset, model)
         yield from self._optimum(record, part, dataset, exact)
         dtype = DTYPES[part.dtype]
-        problem = exact if dtype is torch.float64 else build(part.problem, dataset.to("cpu", dtype), part.model)
+        problem = exact if dtype is torch.float64 else build(part.problem, dataset.to("cpu", dtype), model)
         evaluator = Evaluator(problem, None if record.optimum is None else record.optimum.value)
         yield from self._start(record, problem, evaluator, part.dtype)
         points = self.store.solution(record.run_id)

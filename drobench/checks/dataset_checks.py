@@ -23,7 +23,13 @@ from drobench.registry import DatasetEntry
 
 _SPLITS = ("train", "validation", "test")
 # What a word in `provides` stands for: the field of a split that must be there.
-_FIELDS = {"groups": "groups", "attributes": "attributes", "queries": "queries", "relevance": "relevance"}
+_FIELDS = {
+    "groups": "groups",
+    "attributes": "attributes",
+    "queries": "queries",
+    "relevance": "relevance",
+    "targets": "targets",
+}
 _WHOLE_NUMBERS = ("labels", "groups", "queries")
 _SAME_PARTS = {"standardize": False}
 
@@ -82,8 +88,8 @@ class DatasetChecks(Checks):
                     self._same(f"type of {where}.{name}", tensor.dtype, torch.int64)
             low, high = int(piece.labels.min()), int(piece.labels.max())
             self.expect(
-                low >= 0 and high < dataset.classes,
-                f"labels of {where} from 0 to {dataset.classes - 1}",
+                low >= 0 and high < max(dataset.classes, 1),
+                f"labels of {where} from 0 to {max(dataset.classes, 1) - 1}",
                 f"from {low} to {high}",
                 "number the classes from 0, or use `build_dataset`",
             )

@@ -5,6 +5,7 @@ from types import MappingProxyType
 from typing import Any
 
 from drobench.checks.dataset_checks import DatasetChecks
+from drobench.checks.model_checks import ModelChecks
 from drobench.checks.no_network import tried_at_import
 from drobench.checks.problem_checks import ProblemChecks
 from drobench.checks.solver_checks import SolverChecks
@@ -13,7 +14,7 @@ from drobench.checks.two_ranks import Request, on_two_processes
 from drobench.registry import Catalogue
 
 KINDS: Mapping[str, type[Checks]] = MappingProxyType(
-    {"solver": SolverChecks, "problem": ProblemChecks, "dataset": DatasetChecks}
+    {"solver": SolverChecks, "problem": ProblemChecks, "dataset": DatasetChecks, "model": ModelChecks}
 )
 
 

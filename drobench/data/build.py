@@ -5,6 +5,7 @@ The checksum is of the content as it is used, and becomes part of a run's identi
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,16 +13,18 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from drobench.data.dataset import SPLIT_NAMES, Dataset, DatasetConfig, Split
+from drobench.data.dataset import SPLIT_NAMES, DataError, Dataset, DatasetConfig, Split
 from drobench.data.raw_table import RawTable, check_table
 from drobench.data.scaling import mean_and_deviation, standardized
 from drobench.data.splitting import RowNumbers, split_rows
+
+_IMAGE_DIMENSIONS = 3
 
 
 def build_dataset(
     name: str,
     features: NDArray[Any],
-    labels: NDArray[Any],
+    labels: NDArray[Any] | None,
     config: DatasetConfig,
     *,
     feature_names: Sequence[str] | None = None,
@@ -29,6 +32,7 @@ def build_dataset(
     twin: bool = False,
     columns: Mapping[str, NDArray[Any]] | None = None,
     parts: Sequence[RowNumbers] | None = None,
+    shape: tuple[int, ...] = (),
 ) -> Dataset:
     """Turn raw arrays into a dataset: check, split by class, standardize, hash.
 
@@ -37,23 +41,26 @@ def build_dataset(
     Args:
         name: The dataset's name in the catalogue; every message begins with it.
         features: Numbers of shape `(n, d)`.
-        labels: Whole numbers of shape `(n,)`; their sorted distinct values become the classes 0, 1, ...
+        labels: Whole numbers of shape `(n,)`; their sorted distinct values become the classes 0, 1, ... None where each
+            row has a number to be predicted, which is among `columns` as `targets`.
         config: Seed, fractions and whether to standardize.
         feature_names: One name per column; `x1`, `x2`, ... if absent.
         provides: What the dataset offers besides `labels` and, with two classes, `binary_labels`.
         twin: Whether this is a synthetic stand-in for real data.
-        columns: Further fields of the splits by name (`groups`, `attributes`, `queries`, `relevance`), one entry or
-            row per sample.
+        columns: Further fields of the splits by name (`groups`, `attributes`, `queries`, `relevance`, `targets`), one
+            entry or row per sample.
         parts: Row numbers of the training, validation and test rows, where the data come with a split of their own;
             an empty one is an absent split. By default the rows are divided as `config.split` says.
+        shape: The shape of one row before it was laid flat, e.g. `(1, 8, 8)` for small images of one channel.
 
     Returns:
         The dataset in `float64` on the CPU.
 
     Raises:
-        DataError: The arrays do not describe a classification dataset, or a split comes out unusable.
+        DataError: The arrays do not describe a dataset, or a split comes out unusable.
     """
     table = check_table(name, features, labels, feature_names, columns)
+    _check_shape(name, table, shape)
     chosen = split_rows(name, table, config, parts)
     matrix, mean, scale = _scaled(name, table, chosen[0], config)
     train, validation, test = (_take(matrix, table, part) for part in chosen)
@@ -65,18 +72,35 @@ def build_dataset(
         test=test,
         classes=len(table.classes),
         feature_names=table.feature_names,
-        provides=provides | what_labels_provide(len(table.classes)),
+        provides=provides | what_labels_provide(len(table.classes)) | what_shape_provides(shape),
         sha256=_checksum(train, validation, test),
         feature_mean=torch.from_numpy(mean),
         feature_scale=torch.from_numpy(scale),
         twin=twin,
         seed=config.seed,
+        shape=shape,
     )
 
 
 def what_labels_provide(classes: int) -> frozenset[str]:
-    """Return what a problem may ask for where there are so many classes."""
+    """Return what a problem may ask for where there are so many classes; with none of them, targets are numbers."""
+    if classes == 0:
+        return frozenset({"targets"})
     return frozenset({"labels", "binary_labels"} if classes == 2 else {"labels"})
+
+
+def what_shape_provides(shape: tuple[int, ...]) -> frozenset[str]:
+    """Return what a model may ask for where rows have this shape: `images` have channels, height and width."""
+    return frozenset({"images"} if len(shape) == _IMAGE_DIMENSIONS else ())
+
+
+def _check_shape(name: str, table: RawTable, shape: tuple[int, ...]) -> None:
+    columns = table.features.shape[1]
+    if shape and math.prod(shape) != columns:
+        raise DataError(
+            f"Dataset {name!r}: rows of shape {shape} have {math.prod(shape)} numbers; found {columns} columns. Lay "
+            "each row flat before it is handed over."
+        )
 
 
 def _scaled(

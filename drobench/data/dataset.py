@@ -39,6 +39,7 @@ class Split:
         attributes: Numbers that groups are cut out of by thresholds, `(n, q)`.
         queries: Number of the query each row answers, `(n,)`, `int64`; the rows of a query stand together.
         relevance: Graded relevance of each row for its query, `(n,)`.
+        targets: The number that is to be predicted for each row, `(n,)`; all labels are then 0.
     """
 
     features: Tensor
@@ -47,6 +48,7 @@ class Split:
     attributes: Tensor | None = None
     queries: Tensor | None = None
     relevance: Tensor | None = None
+    targets: Tensor | None = None
 
     streamed: ClassVar[bool] = False
     """Whether the rows stay in a file: then there are no tensors of all rows, and `take` is the way to some of them."""
@@ -104,7 +106,7 @@ class Dataset:
         train: The rows a solver may see.
         validation: The rows settings are chosen on, or `None` if their fraction is zero.
         test: The rows that are only ever scored, or `None` if their fraction is zero.
-        classes: Number of classes over all rows.
+        classes: Number of classes over all rows; 0 where the targets are numbers.
         feature_names: One name per column.
         provides: What a problem may ask for, e.g. `binary_labels`.
         sha256: Checksum of the content as assembled; a copy on another device or in other precision keeps it.
@@ -112,6 +114,8 @@ class Dataset:
         feature_scale: What each column was divided by; ones if nothing was.
         twin: Whether this is a synthetic stand-in for real data.
         seed: What fixed split and instance; a problem that adds randomness of its own to the data derives it from here.
+        shape: The shape of one row before it was laid flat, such as `(channels, height, width)` of an image; empty: it
+            is a row of numbers.
     """
 
     name: str
@@ -126,6 +130,12 @@ class Dataset:
     feature_scale: Tensor
     twin: bool = False
     seed: int = 0
+    shape: tuple[int, ...] = ()
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """The shape of one row as a model may see it."""
+        return self.shape or (self.train.columns,)
 
     @property
     def rows(self) -> int:

@@ -23,8 +23,8 @@ class RawTable:
     Attributes:
         features: One row per sample, `(n, d)`.
         feature_names: One name per column.
-        classes: The sorted distinct labels.
-        codes: For each row the position of its label among them, `(n,)`.
+        classes: The sorted distinct labels; none where the targets are numbers.
+        codes: For each row the position of its label among them, `(n,)`; zeros where there are none.
         further: Further fields of the splits by name, one entry or row per sample.
     """
 
@@ -39,26 +39,49 @@ class RawTable:
         """Number of samples."""
         return int(self.features.shape[0])
 
+    @property
+    def has_classes(self) -> bool:
+        """Whether rows are of classes; if not, their targets are numbers."""
+        return len(self.classes) > 0
+
 
 def check_table(
     name: str,
     features: NDArray[Any],
-    labels: NDArray[Any],
+    labels: NDArray[Any] | None,
     feature_names: Sequence[str] | None = None,
     further: Mapping[str, NDArray[Any]] | None = None,
 ) -> RawTable:
     """Return the arrays of the dataset `name` in one form; none of them shares memory with its source.
 
     Raises:
-        DataError: The arrays do not describe a classification dataset.
+        DataError: The arrays do not describe a dataset for classification or, without labels, for regression.
     """
     matrix = _checked_matrix(name, np.asarray(features))
     rows, columns = matrix.shape
     names = _checked_names(name, columns, feature_names)
     _check_finite(name, matrix, names)
-    classes, codes = _class_codes(name, np.asarray(labels), rows)
     checked = {field: _checked_column(name, field, column, rows) for field, column in (further or {}).items()}
+    if labels is None:
+        checked["targets"] = _checked_targets(name, checked.get("targets"), rows)
+        return RawTable(matrix, names, np.zeros(0), np.zeros(rows, dtype=np.int64), checked)
+    classes, codes = _class_codes(name, np.asarray(labels), rows)
     return RawTable(matrix, names, classes, codes, checked)
+
+
+def _checked_targets(name: str, targets: NDArray[Any] | None, rows: int) -> NDArray[np.float64]:
+    if targets is None or targets.shape != (rows,):
+        found = "none" if targets is None else f"an array of shape {targets.shape}"
+        raise DataError(
+            f"Dataset {name!r}: without labels, one target for each of the {rows} rows is needed; found {found}. Pass "
+            "labels, or columns={'targets': ...}."
+        )
+    if targets.min() == targets.max():
+        raise DataError(
+            f"Dataset {name!r}: targets must not all be the same; found {targets[0]} in all {rows} rows. Check the "
+            "column of the targets, or take more rows."
+        )
+    return targets.astype(np.float64)
 
 
 def _checked_matrix(name: str, features: NDArray[Any]) -> NDArray[np.float64]:

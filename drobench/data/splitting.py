@@ -27,6 +27,9 @@ def split_rows(
         DataError: A split comes out unusable.
     """
     parts = _by_class(name, table.codes, config) if given is None else list(given)
+    if not table.has_classes:
+        _check_targets(name, config, parts[0])
+        return parts
     if config.order == "label":
         parts = _sorted_by_class(name, table, parts)
     _check_trainable(name, table, parts[0])
@@ -72,6 +75,16 @@ def _sorted_by_class(name: str, table: RawTable, parts: Sequence[RowNumbers]) ->
             "`dataset.order=label`. Leave it at `given`."
         )
     return [part[np.argsort(table.codes[part], kind="stable")] for part in parts]
+
+
+def _check_targets(name: str, config: DatasetConfig, train: RowNumbers) -> None:
+    if config.order == "label":
+        raise DataError(
+            f"Dataset {name!r}: its targets are numbers, and there are no classes to sort its rows by; found "
+            "`dataset.order=label`. Leave it at `given`."
+        )
+    if len(train) == 0:
+        raise DataError(f"Dataset {name!r}: the train split must have rows; found none. Change `dataset.split=`.")
 
 
 def _with_unused(split: Sequence[float]) -> NDArray[np.float64]:

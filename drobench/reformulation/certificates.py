@@ -4,6 +4,8 @@ For an adversary's weights `q` with penalty `D(q)`, `min_x L(x, q) = sum q_i f_i
 That minimum is itself bounded from below in one of two ways:
 
     strong convexity  L(x, q) - |s|^2 / (2 mu)  for a subgradient s of L(., q) at x
+    conjugates        l(s) >= u s - l*(u) for any slope u of the loss, so -sum q_i l*(u_i) - |A^T (q u)|^2 / (2 l2)
+                      bounds it; where a row is at a kink its slope is chosen so that the second part is least
     logistic dual     l(t) = max over u in [0, 1] of -u t + H(u), so sum q_i H(u_i) bounds it whenever the linear part
                       that is left over, A^T (q u), is covered by the regularizer's l1 part
 
@@ -17,12 +19,17 @@ is an equation, which floating point meets only to rounding, the remainder is ch
 import math
 
 import torch
+from scipy.optimize import lsq_linear
 from torch import Tensor
 
 from drobench.objective.forms import Constrained, FiniteSum, NativeForm, RobustRisk
-from drobench.objective.losses import LinearMarginLosses, LogisticLoss
+from drobench.objective.losses import LinearLosses, LinearMarginLosses, LinearTargetLosses, LogisticLoss
 from drobench.objective.regularizers import Box, ElasticNet, EuclideanBall, Indicator, L1Ball
 from drobench.objective.wasserstein import WassersteinRisk, norm_of
+
+# How near to a score a kink counts, relative to the scores; and the difference of slopes that makes one.
+_AT_KINK = 1e-6
+_KINK = 1e-2
 
 
 def lower_bound(form: NativeForm, point: Tensor, dual: Tensor | None = None) -> float | None:
@@ -44,10 +51,12 @@ def lower_bound(form: NativeForm, point: Tensor, dual: Tensor | None = None) -> 
         weights = point.new_full((form.losses.samples,), 1.0 / form.losses.samples)
         return _fixed_weights_bound(form, point, weights, 0.0)
     if isinstance(form, RobustRisk):
-        weights = form.ambiguity.weights(form.losses.values(point))
-        if dual is not None:
-            weights = form.ambiguity.nearest(dual)
-        return _fixed_weights_bound(form, point, weights, form.ambiguity.penalty(weights))
+        # Those that a solver returned may lie outside of a ball by rounding, and those of the point at a kink anywhere.
+        replies = [form.ambiguity.weights(form.losses.values(point))]
+        replies += [] if dual is None else [form.ambiguity.nearest(dual)]
+        found = [_fixed_weights_bound(form, point, reply, form.ambiguity.penalty(reply)) for reply in replies]
+        known = [bound for bound in found if bound is not None]
+        return max(known) if known else None
     if isinstance(form, Constrained):
         return _constrained_bound(form, point, dual)
     return None
@@ -96,7 +105,44 @@ def _fixed_weights_bound(form: FiniteSum | RobustRisk, point: Tensor, weights: T
         shares = torch.sigmoid(-(losses.signed_rows @ point))
         bound = _logistic_dual(losses.signed_rows, weights, shares, regularizer, point)
         bounds += [] if bound is None else [bound]
+    if isinstance(losses, LinearLosses) and isinstance(regularizer, ElasticNet) and regularizer.l2 > 0.0:
+        bound = _conjugate_bound(losses, point, weights, regularizer)
+        bounds += [] if bound is None else [bound]
     return max(bounds) - penalty if bounds else None
+
+
+def _conjugate_bound(losses: LinearLosses, point: Tensor, weights: Tensor, regularizer: ElasticNet) -> float | None:
+    """Return `-sum q_i l*(u_i)` less what the quadratic part charges for the linear part `A^T (q u)`.
+
+    `u` are the slopes at the point; those of rows at a kink may be anything within their range.
+    """
+    loss = losses.loss
+    targets = losses.targets if isinstance(losses, LinearTargetLosses) else torch.ones_like(weights)
+    products = losses.rows @ point
+    _, slopes = loss.value_and_slope(products, targets)
+    low, high = loss.slope_range(products, targets, _AT_KINK * (1.0 + float(products.abs().max())))
+    kinked = high - low > _KINK
+    if bool(kinked.any()):
+        slopes = slopes.clone()
+        slopes[kinked] = 0.0
+        covered = point.abs() > 0.0 if regularizer.l1 > 0.0 else torch.ones_like(point, dtype=torch.bool)
+        wanted = losses.rows.T @ (weights * slopes) + regularizer.l2 * point + regularizer.l1 * point.sign()
+        matrix = (losses.rows[kinked] * weights[kinked, None]).T[covered]
+        slopes[kinked] = _bounded_least_squares(matrix, -wanted[covered], low[kinked], high[kinked])
+    conjugates = loss.conjugate(slopes, targets)
+    if conjugates is None:
+        return None
+    uncovered = torch.nn.functional.softshrink(losses.rows.T @ (weights * slopes), regularizer.l1)
+    return -float(weights.dot(conjugates)) - float(uncovered.square().sum()) / (2.0 * regularizer.l2)
+
+
+def _bounded_least_squares(matrix: Tensor, wanted: Tensor, low: Tensor, high: Tensor) -> Tensor:
+    """Return the `u` between the bounds with the least `|matrix u - wanted|`."""
+    arrays = (matrix.cpu().numpy(), wanted.cpu().numpy(), (low.cpu().numpy(), high.cpu().numpy()))
+    # In the scale of its largest entry: weights of many rows are small numbers.
+    scale = max(float(abs(arrays[0]).max()), 1e-300)
+    found = lsq_linear(arrays[0] / scale, arrays[1] / scale, arrays[2], method="bvls", tol=1e-14)
+    return torch.from_numpy(found.x).to(matrix).clamp(low, high)
 
 
 def _logistic_dual(

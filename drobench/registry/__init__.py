@@ -11,7 +11,17 @@ from drobench.registry.catalogue import (
     build_catalogue,
     load_catalogue,
 )
-from drobench.registry.entries import DatasetEntry, Entry, EntryError, ProblemEntry, SolverEntry
+from drobench.registry.entries import (
+    DatasetEntry,
+    Entry,
+    EntryError,
+    LoggerEntry,
+    LossEntry,
+    ModelEntry,
+    ProblemEntry,
+    ReformulationEntry,
+    SolverEntry,
+)
 from drobench.registry.hookspecs import PLUGIN_API, hookimpl, hookspec
 from drobench.registry.requirements import check_requirements
 
@@ -22,8 +32,12 @@ __all__ = [
     "Entry",
     "EntryError",
     "InstalledPlugin",
+    "LoggerEntry",
+    "LossEntry",
+    "ModelEntry",
     "NeedsNotMet",
     "ProblemEntry",
+    "ReformulationEntry",
     "Registered",
     "SolverEntry",
     "Source",

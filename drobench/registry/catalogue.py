@@ -1,4 +1,4 @@
-"""The catalogue: every solver, problem and dataset that is installed, and what could not be used.
+"""The catalogue: everything that is installed, by kind and name, and what could not be used.
 
 Plugins are found through the entry points of the group `drobench`, read one by one, and never silently preferred: a
 name that two plugins claim is reported.
@@ -10,12 +10,21 @@ import math
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
 from drobench.errors import DrobenchError, SettingError
-from drobench.registry.entries import DatasetEntry, Entry, ProblemEntry, SolverEntry
+from drobench.registry.entries import (
+    DatasetEntry,
+    Entry,
+    LoggerEntry,
+    LossEntry,
+    ModelEntry,
+    ProblemEntry,
+    ReformulationEntry,
+    SolverEntry,
+)
 from drobench.registry.hints import did_you_mean
 from drobench.registry.plugins import DISABLE_VARIABLE, TIMEOUT_VARIABLE, Source, Trouble, read_plugin
 
@@ -42,7 +51,7 @@ OneKind = TypeVar("OneKind", bound=Entry)
 
 
 class UnknownName(DrobenchError):
-    """No installed plugin offers a solver, problem or dataset of this name."""
+    """No installed plugin offers a thing of this kind and name."""
 
 
 class NeedsNotMet(DrobenchError):
@@ -78,7 +87,7 @@ class InstalledPlugin:
         distribution: The package that brings it.
         version: That package's version.
         api: The version of the plugin interface it was made for; `None` if it could not be found out.
-        entries: How many solvers, problems and datasets it handed over.
+        entries: How many things it handed over.
     """
 
     plugin: str
@@ -96,6 +105,10 @@ class Catalogue:
         solvers: The solvers.
         problems: The problems.
         datasets: The datasets.
+        models: The models.
+        losses: The losses of a score and a target.
+        reformulations: The steps from one form of a problem to another.
+        loggers: The places that curves can go to.
         plugins: The plugins that were read.
         troubles: What could not be used.
         disabled: The names of the plugins that were left out on request.
@@ -104,6 +117,10 @@ class Catalogue:
     solvers: Mapping[str, Registered[SolverEntry]]
     problems: Mapping[str, Registered[ProblemEntry]]
     datasets: Mapping[str, Registered[DatasetEntry]]
+    models: Mapping[str, Registered[ModelEntry]] = field(default_factory=dict)
+    losses: Mapping[str, Registered[LossEntry]] = field(default_factory=dict)
+    reformulations: Mapping[str, Registered[ReformulationEntry]] = field(default_factory=dict)
+    loggers: Mapping[str, Registered[LoggerEntry]] = field(default_factory=dict)
     plugins: tuple[InstalledPlugin, ...] = ()
     troubles: tuple[Trouble, ...] = ()
     disabled: tuple[str, ...] = ()
@@ -120,6 +137,22 @@ class Catalogue:
         """Return the dataset called `name`, or raise `UnknownName`."""
         return self._find("dataset", name, self.datasets)
 
+    def model(self, name: str) -> Registered[ModelEntry]:
+        """Return the model called `name`, or raise `UnknownName`."""
+        return self._find("model", name, self.models)
+
+    def loss(self, name: str) -> Registered[LossEntry]:
+        """Return the loss called `name`, or raise `UnknownName`."""
+        return self._find("loss", name, self.losses)
+
+    def logger(self, name: str) -> Registered[LoggerEntry]:
+        """Return the logger called `name`, or raise `UnknownName`."""
+        return self._find("logger", name, self.loggers)
+
+    def of_kinds(self) -> dict[str, Mapping[str, Registered[Any]]]:
+        """Return everything, by the plural name of its kind."""
+        return {plural: getattr(self, plural) for plural in _PLURALS.values()}
+
     def check_fit(self, problem_name: str, dataset_name: str, provided: frozenset[str] | None = None) -> None:
         """Raise `NeedsNotMet` unless the dataset provides all the problem needs.
 
@@ -128,7 +161,13 @@ class Catalogue:
             dataset_name: The dataset.
             provided: What the loaded data provide; before loading, what the dataset's entry says.
         """
-        needs = self.problem(problem_name).entry.needs
+        self._check_needs(f"Problem {problem_name!r}", self.problem(problem_name).entry.needs, dataset_name, provided)
+
+    def check_model(self, model_name: str, dataset_name: str, provided: frozenset[str] | None = None) -> None:
+        """Raise `NeedsNotMet` unless the dataset provides what the model takes, as `check_fit` does for problems."""
+        self._check_needs(f"Model {model_name!r}", self.model(model_name).entry.needs, dataset_name, provided)
+
+    def _check_needs(self, who: str, needs: frozenset[str], dataset_name: str, provided: frozenset[str] | None) -> None:
         missing = needs - (self.dataset(dataset_name).entry.provides if provided is None else provided)
         if not missing:
             return
@@ -137,8 +176,7 @@ class Catalogue:
             f"Installed datasets that would do: {', '.join(fitting)}." if fitting else "No installed dataset would do."
         )
         raise NeedsNotMet(
-            f"Problem {problem_name!r} needs {_listed(needs)}, but dataset {dataset_name!r} does not provide "
-            f"{_listed(missing)}. {advice}"
+            f"{who} needs {_listed(needs)}, but dataset {dataset_name!r} does not provide {_listed(missing)}. {advice}"
         )
 
     def check_processes(self, solver_name: str, processes: int) -> None:
@@ -153,7 +191,7 @@ class Catalogue:
     def _find(self, kind: str, name: str, known: Mapping[str, Registered[OneKind]]) -> Registered[OneKind]:
         if name in known:
             return known[name]
-        installed = f"Installed {kind}s: {', '.join(known)}." if known else f"No {kind} is installed."
+        installed = f"Installed {_plural(kind)}: {', '.join(known)}." if known else f"No {kind} is installed."
         raise UnknownName(f"There is no {kind} called {name!r}.{did_you_mean(name, known)} {installed}{self._absent()}")
 
     def _absent(self) -> str:
@@ -166,6 +204,22 @@ class Catalogue:
 
 
 _Shelves = dict[type[Entry], dict[str, Registered[Any]]]
+_PLURALS: Mapping[type[Entry], str] = MappingProxyType(
+    {
+        SolverEntry: "solvers",
+        ProblemEntry: "problems",
+        DatasetEntry: "datasets",
+        ModelEntry: "models",
+        LossEntry: "losses",
+        ReformulationEntry: "reformulations",
+        LoggerEntry: "loggers",
+    }
+)
+"""The shelf of each kind, which is an attribute of the catalogue."""
+
+
+def _plural(kind: str) -> str:
+    return next(plural for entry, plural in _PLURALS.items() if entry.kind == kind)
 
 
 @functools.cache
@@ -193,7 +247,7 @@ def build_catalogue(
     left_out = _disabled_by_environment() if disabled is None else frozenset(disabled)
     seconds = _checked_timeout(_timeout_of_environment() if timeout is None else timeout)
     ordered = sorted(plugins, key=_precedence)
-    shelves: _Shelves = {SolverEntry: {}, ProblemEntry: {}, DatasetEntry: {}}
+    shelves: _Shelves = {kind: {} for kind in _PLURALS}
     installed: list[InstalledPlugin] = []
     troubles: list[Trouble] = []
     for source in ordered:
@@ -206,9 +260,7 @@ def build_catalogue(
             InstalledPlugin(source.plugin, source.distribution, source.version, found.api, len(found.entries))
         )
     return Catalogue(
-        solvers=_read_only(shelves[SolverEntry]),
-        problems=_read_only(shelves[ProblemEntry]),
-        datasets=_read_only(shelves[DatasetEntry]),
+        **{plural: _read_only(shelves[kind]) for kind, plural in _PLURALS.items()},
         plugins=tuple(installed),
         troubles=tuple(troubles),
         disabled=tuple(source.plugin for source in ordered if source.plugin in left_out),

@@ -1,4 +1,4 @@
-"""What a plugin hands over: one entry per solver, problem or dataset.
+"""What a plugin hands over: one entry per solver, problem, dataset, model, loss, reformulation or logger.
 
 An entry is a description plus a factory. The description is enough to list, document and configure the thing without
 building it, so that `drobench plugins` and the composition of a config stay quick.
@@ -17,6 +17,7 @@ from drobench.harmless import PLUGIN_NAME
 from drobench.objective.capabilities import Capability
 
 LINEAR_RATE = "linear"
+TASKS = ("classification", "regression")
 
 
 class EntryError(DrobenchError):
@@ -222,6 +223,88 @@ class DatasetEntry(Entry):
         self._require(
             self.intake is None or not self.files, "intake", "None where `files` says what to fetch", "both of them"
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelEntry(Entry):
+    """A model: from rows to scores.
+
+    The factory is called with a config, the shape of one row and the number of scores that are wanted of it, and
+    returns a `torch.nn.Module` from `(rows, *shape)` to `(rows, outputs)`. A single `torch.nn.Linear` gets derivatives
+    in closed form, everything else by automatic differentiation.
+
+    Attributes:
+        needs: What a dataset must provide for this model, e.g. `images`; where that is nothing, rows come flat.
+        start: Fills the parameters of a module in place, from a generator; `None`: the module's own way, seeded.
+    """
+
+    kind: ClassVar[str] = "model"
+
+    needs: frozenset[str] = frozenset()
+    start: Callable[[Any, Any], None] | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._require(_is_set_of_words(self.needs), "needs", "a frozenset of words")
+        self._require(self.start is None or callable(self.start), "start", "a function of a module and a generator")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LossEntry(Entry):
+    """A loss of a score and a target. The factory is called with a config, and returns a `ScoreLoss`.
+
+    Attributes:
+        task: `classification` or `regression`: what the targets are.
+    """
+
+    kind: ClassVar[str] = "loss"
+
+    task: str
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._require(self.task in TASKS, "task", f"one of {', '.join(TASKS)}")
+
+
+@dataclass
+class NoSettings:
+    """What has no settings of its own."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReformulationEntry(Entry):
+    """A step from one form to another. The factory is called with a config, and returns a `Reformulation`.
+
+    What a run says about reformulations is `ReformulationConfig`, which each of them is given; so the config of an
+    entry has no settings as a rule.
+    """
+
+    kind: ClassVar[str] = "reformulation"
+
+    config: type = NoSettings
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoggerEntry(Entry):
+    """A place that curves go to.
+
+    The factory is called with a config, the `RunCard` of the run and a folder that belongs to its log alone, and
+    returns a `RunLog`, which opens a logger of Lightning.
+
+    Attributes:
+        package: What must be importable for it; empty: nothing beyond what is installed anyway.
+        install: What `pip install` is to be given where that is missing; empty: the name of the package.
+    """
+
+    kind: ClassVar[str] = "logger"
+
+    package: str = ""
+    install: str = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("package", "install"):
+            self._require(isinstance(getattr(self, name), str), name, "a name, or empty")
 
 
 def _is_one_line(text: object) -> bool:

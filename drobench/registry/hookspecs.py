@@ -1,4 +1,4 @@
-"""The three hooks through which plugins offer what they have.
+"""The hooks through which plugins offer what they have.
 
 A plugin is a module (or any object) named by an entry point of the group `drobench`. It marks its functions with
 `hookimpl`; each of them returns a list, which may be empty:
@@ -20,7 +20,16 @@ from types import MappingProxyType
 
 import pluggy
 
-from drobench.registry.entries import DatasetEntry, Entry, ProblemEntry, SolverEntry
+from drobench.registry.entries import (
+    DatasetEntry,
+    Entry,
+    LoggerEntry,
+    LossEntry,
+    ModelEntry,
+    ProblemEntry,
+    ReformulationEntry,
+    SolverEntry,
+)
 
 PROJECT = "drobench"
 
@@ -59,11 +68,39 @@ def drobench_datasets() -> list[DatasetEntry]:
     raise NotImplementedError
 
 
+@hookspec
+def drobench_models() -> list[ModelEntry]:
+    """Return an entry for each model; the modules themselves are made by its factory."""
+    raise NotImplementedError
+
+
+@hookspec
+def drobench_losses() -> list[LossEntry]:
+    """Return an entry for each loss of a score and a target."""
+    raise NotImplementedError
+
+
+@hookspec
+def drobench_reformulations() -> list[ReformulationEntry]:
+    """Return an entry for each step from one form of a problem to another."""
+    raise NotImplementedError
+
+
+@hookspec
+def drobench_loggers() -> list[LoggerEntry]:
+    """Return an entry for each place that curves can go to; the package behind it is imported by its factory."""
+    raise NotImplementedError
+
+
 ENTRY_OF_HOOK: Mapping[str, type[Entry]] = MappingProxyType(
     {
         "drobench_solvers": SolverEntry,
         "drobench_problems": ProblemEntry,
         "drobench_datasets": DatasetEntry,
+        "drobench_models": ModelEntry,
+        "drobench_losses": LossEntry,
+        "drobench_reformulations": ReformulationEntry,
+        "drobench_loggers": LoggerEntry,
     }
 )
 """Which class of entry each hook returns."""

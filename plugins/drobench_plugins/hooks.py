@@ -3,7 +3,7 @@
 Heavy imports happen inside the hooks, so that finding the plugin costs nothing.
 """
 
-from drobench.registry import DatasetEntry, ProblemEntry, SolverEntry, hookimpl
+from drobench.registry import DatasetEntry, LossEntry, ModelEntry, ProblemEntry, SolverEntry, hookimpl
 
 drobench_api = 1
 
@@ -58,6 +58,7 @@ def drobench_problems() -> list[ProblemEntry]:
     from drobench_plugins.problems import (  # noqa: PLC0415
         constrained_quadratic,
         divergence_classification,
+        divergence_regression,
         group_classification,
         intersectional_fairness,
         noisy_group_fairness,
@@ -67,6 +68,7 @@ def drobench_problems() -> list[ProblemEntry]:
 
     modules = (
         divergence_classification,
+        divergence_regression,
         group_classification,
         wasserstein_logistic,
         noisy_group_fairness,
@@ -86,17 +88,21 @@ def drobench_datasets() -> list[DatasetEntry]:
         breast_cancer,
         communities_crime,
         communities_twin,
+        diabetes,
         digits,
         mapped,
         mslr,
         mslr_twin,
         synthetic,
         tabular,
+        wine,
     )
 
     modules = (
         breast_cancer,
         digits,
+        diabetes,
+        wine,
         synthetic,
         tabular,
         mapped,
@@ -108,3 +114,19 @@ def drobench_datasets() -> list[DatasetEntry]:
         mslr_twin,
     )
     return [module.entry() for module in modules]
+
+
+@hookimpl
+def drobench_models() -> list[ModelEntry]:
+    """Return the models of this package."""
+    from drobench_plugins.models import cnn, linear, mlp  # noqa: PLC0415
+
+    return [module.entry() for module in (linear, mlp, cnn)]
+
+
+@hookimpl
+def drobench_losses() -> list[LossEntry]:
+    """Return the losses of this package."""
+    from drobench_plugins.losses import of_margins, of_residuals  # noqa: PLC0415
+
+    return [*of_margins.entries(), *of_residuals.entries()]

@@ -7,7 +7,7 @@ import pytest
 from app_samples import SMALL, forget_module, write_package
 
 from drobench.app.cell import run_cell
-from drobench.app.code import FRAMEWORK, code_of, framework_files, plugin_files
+from drobench.app.code import FRAMEWORK, code_of, framework_files, plugin_files, plugins_of
 from drobench.registry import load_catalogue
 
 PLUGIN = """
@@ -53,7 +53,7 @@ def test_runs_of_one_distribution_share_a_checksum_of_all_parts(configure, catal
     assert set(first.distributions) == set(first.versions) == {"drobench"}
     assert first.distributions != other.distributions
     same = [part for part in first.parts if first.parts[part] == other.parts[part]]
-    assert same == [FRAMEWORK, "dataset", "problem"]
+    assert same == [FRAMEWORK, "dataset", "problem", "model", "loss"]
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_whatever_a_run_executes_is_known_beforehand(configure, catalogue, words
         sys.setprofile(None)
     assert record.iterates.last is not None
     chosen = (catalogue.solver(config.solver.name), catalogue.problem(config.problem.name))
-    parts = (*chosen, catalogue.dataset(config.dataset.name))
+    parts = plugins_of(config, catalogue).values()
     known = {name.split(":")[0] for part in parts for name in plugin_files(part)}
     # The optimum, which references find, is certified by itself.
     references = {name.split(":")[0] for solver in ("exact_convex", "exact_constrained")

@@ -12,6 +12,7 @@ import yaml
 from app_samples import SMALL, catalogue_with, forget_module, guest, write_package
 
 from drobench.app.config import (
+    REGISTRY_GROUPS,
     ConfigError,
     compose,
     data_dir,
@@ -26,7 +27,7 @@ from drobench.app.identity import identify
 from drobench.errors import DrobenchError, SettingError
 from drobench.registry import UnknownName, load_catalogue
 
-GROUPS = ("model", "budget", "trainer", "logger", "experiment", "debug")
+GROUPS = ("budget", "trainer", "logger", "experiment", "debug")
 
 
 def files_of(group):
@@ -35,7 +36,7 @@ def files_of(group):
 
 def plugin_choices():
     found = load_catalogue()
-    groups = {"dataset": found.datasets, "problem": found.problems, "solver": found.solvers}
+    groups = {group: getattr(found, f"{group}s") for group in REGISTRY_GROUPS}
     return [(group, name) for group, entries in groups.items() for name in entries]
 
 
@@ -158,6 +159,11 @@ def test_an_unknown_key_is_refused_with_the_nearest(configure, word, key, near):
     assert f"Did you mean '{near}'?" in str(refusal.value)
 
 
+def test_a_setting_of_another_plugin_is_refused_with_its_owners(configure):
+    with pytest.raises(ConfigError, match=r"has no setting `hidden`; it is one of model=mlp\.$"):
+        configure("model.hidden=[3]", base=())
+
+
 @pytest.mark.parametrize("word", ["+solver.stepsize=1", "+sed=3", "+budget.pases=1"])
 def test_an_unknown_key_is_refused_even_if_it_is_added_by_force(configure, word):
     # It would change nothing, and its author would believe that it did.
@@ -175,7 +181,7 @@ def test_an_unknown_key_is_refused_even_if_it_is_added_by_force(configure, word)
         ("dataset.standardize=perhaps", "perhaps"),
         ("budget.steps=many", "many"),
         ("trainer.threads=[1]", "[1]"),
-        ("model.hidden=wide", "wide"),
+        ("model.intercept=wide", "wide"),
         ("timeout=soon", "soon"),
     ],
 )
@@ -199,7 +205,7 @@ def test_a_wrong_type_is_refused_naming_key_and_value(configure, word, value):
         (["problem.gamma=inf"], "gamma"),
         (["problem.l2=-0.1"], "l2"),
         (["problem.l1=-0.1"], "l1"),
-        (["problem.loss=hinge"], "loss"),
+        (["problem.loss=squared"], "loss"),
         (["budget.passes=null"], "budget.passes"),
         (["budget.passes=null", "budget.target_gap=0.1"], "budget.steps"),
         (["budget.steps=0"], "steps"),
@@ -217,8 +223,8 @@ def test_a_wrong_type_is_refused_naming_key_and_value(configure, word, value):
         (["dataset.seed=-1"], "dataset.seed"),
         (["dataset=synthetic", "dataset.rows=0"], "rows"),
         (["dataset=synthetic", "dataset.conditioning=bad"], "conditioning"),
-        (["model=mlp", "model.hidden=[]"], "model.hidden"),
-        (["model=mlp", "model.hidden=[3,0]"], "model.hidden"),
+        (["model=mlp", "model.hidden=[]"], "MlpConfig.hidden"),
+        (["model=mlp", "model.hidden=[3,0]"], "MlpConfig.hidden"),
         # numpy's generators know no negative seed, and no process ends before it began.
         (["seed=-1"], "seed"),
         (["timeout=-1"], "timeout"),

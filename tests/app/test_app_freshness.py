@@ -28,7 +28,7 @@ def edited(code: Code, part: str, version: str | None = None) -> Code:
 def test_the_code_that_made_it_is_the_code_that_is_here(record, code):
     assert record.code == code.distributions
     assert record.code_parts == code.parts
-    assert set(record.code_parts) == {"framework", "dataset", "problem", "solver"}
+    assert set(record.code_parts) == {"framework", "dataset", "problem", "model", "solver", "loss"}
     assert all(why_stale(record, code, trust) is None for trust in TRUST)
 
 

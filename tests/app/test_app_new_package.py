@@ -55,14 +55,20 @@ def test_the_generated_tests_pass_outside_the_repository(environment, generated)
 
 
 @pytest.mark.process
-def test_a_run_with_all_three_works_outside_the_repository(environment):
-    environment.drobench(
-        "run", "solver=my_solver", "problem=my_problem", "dataset=my_dataset", "budget.passes=60", "problem.l2=0.1"
-    )
+def test_a_run_with_all_of_them_works_outside_the_repository(environment):
+    words = ("solver=my_solver", "problem=my_problem", "dataset=my_dataset", "problem.l2=0.1")
+    environment.drobench("run", *words, "model=my_model", "budget.passes=2", "results=network")
+    (record,) = environment.folder.glob("network/*/record.json")
+    found = json.loads(record.read_text())
+    assert found["model"] == {"name": "my_model", "width": 32, "depth": 2}
+    assert found["asked"]["plugins"]["model"] == ["my-model", 1]
+    assert set(found["code"]) >= {"my-model", "drobench"}
+    environment.drobench("run", *words, "budget.passes=60")
     (record,) = environment.folder.glob("results/*/record.json")
     found = json.loads(record.read_text())
-    assert {kind: found[kind]["distribution"] for kind in KINDS} == {kind: f"my-{kind}" for kind in KINDS}
-    assert {found[kind]["version"] for kind in KINDS} == {"0.1.0"}
+    described = ("solver", "problem", "dataset")
+    assert {kind: found[kind]["distribution"] for kind in described} == {kind: f"my-{kind}" for kind in described}
+    assert {found[kind]["version"] for kind in described} == {"0.1.0"}
     assert found["optimum"] is not None
     assert 0 <= found["iterates"]["last"]["gap"] < 1e-3
 

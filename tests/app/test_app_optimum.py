@@ -12,11 +12,14 @@ from drobench.app.loading import load_dataset
 from drobench.app.optimum import RELATIVE_TOLERANCE, find_optimum
 from drobench.objective.forms import FiniteSum, RobustRisk
 from drobench.reformulation.certificates import lower_bound
+from drobench.registry.models import model_of
 
 
 def problem_of(config, catalogue):
     dataset = load_dataset(config, catalogue)
-    return catalogue.problem(config.problem.name).entry.factory(config.problem, dataset, config.model)
+    return catalogue.problem(config.problem.name).entry.factory(
+        config.problem, dataset, model_of(config.model, catalogue)
+    )
 
 
 @pytest.fixture

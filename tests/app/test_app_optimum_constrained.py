@@ -7,6 +7,7 @@ from drobench.app.api import run
 from drobench.app.loading import load_dataset
 from drobench.app.optimum import find_optimum
 from drobench.objective.forms import Constrained
+from drobench.registry.models import model_of
 
 QUADRATIC = (
     "dataset=synthetic",
@@ -21,7 +22,7 @@ QUADRATIC = (
 
 def problem_of(config, catalogue):
     return catalogue.problem(config.problem.name).entry.factory(
-        config.problem, load_dataset(config, catalogue), config.model
+        config.problem, load_dataset(config, catalogue), model_of(config.model, catalogue)
     )
 
 

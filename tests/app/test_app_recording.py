@@ -13,6 +13,7 @@ from drobench.app.cell import run_cell
 from drobench.app.loading import load_dataset
 from drobench.app.prepare import prepare
 from drobench.app.recording import record_of
+from drobench.registry.models import model_of
 from drobench.results.record import ITERATE_FIELDS, Outcome, Status
 from drobench.results.store import ResultStore
 
@@ -128,7 +129,9 @@ def test_the_solution_holds_the_scored_points_and_the_scaling(configure, catalog
     # The stored point is the one that was scored.
     config = configure("dataset.standardize=true")
     dataset = load_dataset(config, catalogue)
-    problem = catalogue.problem("kl_classification").entry.factory(config.problem, dataset, config.model)
+    problem = catalogue.problem("kl_classification").entry.factory(
+        config.problem, dataset, model_of(config.model, catalogue)
+    )
     for name in ("last", "average", "best_feasible"):
         value = float(problem.form.value(torch.from_numpy(arrays[name])))
         assert value == pytest.approx(getattr(record.iterates, name).objective, abs=1e-14)

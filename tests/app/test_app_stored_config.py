@@ -32,7 +32,7 @@ def test_problem_and_data_must_be(values, catalogue, group):
 
 
 def test_settings_that_came_later_have_their_defaults(values, configure, catalogue):
-    del values["problem"]["l1"], values["dataset"]["order"], values["model"]["hidden"]
+    del values["problem"]["l1"], values["dataset"]["order"], values["model"]["intercept"]
     found, config = scored_part(values, catalogue), configure("problem.gamma=0.25")
     assert (found.dataset, found.problem, found.model) == (config.dataset, config.problem, config.model)
 

@@ -7,6 +7,7 @@ import pytest
 from drobench.app.assemble import assemble
 from drobench.app.cell import run_cell
 from drobench.app.prepare import prepare
+from drobench.registry.models import model_of
 from drobench.results.record import Status
 
 CONVEX = ("kl_convex", "chi2_convex")
@@ -72,7 +73,9 @@ def test_the_width_of_the_constrained_theorem_is_that_of_its_stages(preset, form
 def test_the_weight_is_above_what_the_theorem_asks_for_and_the_step_is_that_of_the_curvature(preset, form, catalogue):
     config = preset("constrained")
     dataset = catalogue.dataset("synthetic").entry.factory(config.dataset)
-    problem = catalogue.problem("constrained_quadratic").entry.factory(config.problem, dataset, config.model)
+    problem = catalogue.problem("constrained_quadratic").entry.factory(
+        config.problem, dataset, model_of(config.model, catalogue)
+    )
     needed = problem.lipschitz / problem.rho
     composite = form("constrained")
     assert needed < composite.alpha == config.reformulation.alpha < 1.05 * needed

@@ -23,7 +23,7 @@ SETTINGS = {
 FILES = ("tabular", "mapped")
 POSED_ON = {"noisy_group_fairness": "adult_twin", "ranking_fairness": "mslr_twin"}
 # One of each kind that skips no check, so that none is skipped by every subject.
-WITNESSES = {"solver": "scgd", "problem": "kl_classification", "dataset": "breast_cancer"}
+WITNESSES = {"solver": "scgd", "problem": "kl_classification", "dataset": "breast_cancer", "model": "mlp"}
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from drobench.app.config import RunConfig
+from drobench.app.config import REGISTRY_GROUPS, RunConfig
 from drobench.app.identity import OWN_CONFIG_CHANGES, OWN_GROUPS, default_settings
 from drobench.registry import Catalogue, load_catalogue
 
@@ -13,7 +13,7 @@ FILE = Path(__file__).with_name("defaults.json")
 
 def defaults_of(catalogue: Catalogue) -> dict[str, Any]:
     """The defaults of our plugins by kind and name, and those of the framework's own groups."""
-    shelves = {"dataset": catalogue.datasets, "problem": catalogue.problems, "solver": catalogue.solvers}
+    shelves = {kind: getattr(catalogue, f"{kind}s") for kind in REGISTRY_GROUPS}
     plugins = {
         kind: {
             name: {"version": found.entry.config_version, "defaults": default_settings(found.entry.config)}
@@ -26,6 +26,7 @@ def defaults_of(catalogue: Catalogue) -> dict[str, Any]:
     own = {
         name: {"version": 1 + len(OWN_CONFIG_CHANGES), "defaults": default_settings(annotations[name])}
         for name in OWN_GROUPS
+        if name not in shelves
     }
     return {**plugins, "own": own}
 

@@ -7,8 +7,9 @@ import torch
 from torch.nn.functional import softplus
 
 from drobench.errors import SettingError
-from drobench.objective.losses import LinearMarginLosses, LogisticLoss, NetworkLosses, ScoreLoss
-from drobench.objective.predictor import LinearPredictor, ModelConfig, NetworkPredictor, build_predictor
+from drobench.objective.losses import LinearMarginLosses, LinearTargetLosses, LogisticLoss, ScoreLoss
+from drobench.objective.module_predictor import ModulePredictor
+from drobench.objective.predictor import LinearPredictor, ModelConfig, build_predictor
 
 WIDTHS = [5, 7, 3, 1]
 
@@ -18,6 +19,10 @@ class SquaredError(ScoreLoss):
 
     def value_and_slope(self, scores, targets):
         return 0.5 * (scores - targets).square(), scores - targets
+
+
+def network(inputs, hidden, intercept):
+    return build_predictor(ModelConfig("mlp", intercept, hidden), inputs)
 
 
 def ordinary_network(point, intercept):
@@ -65,13 +70,13 @@ def test_linear_losses_of_margins_have_closed_forms(random_points):
     features, signs = random_points(0, 6, 4), torch.ones(6, dtype=torch.float64)
     assert isinstance(LinearPredictor(4, True).losses(features, signs, LogisticLoss()), LinearMarginLosses)
     assert LinearPredictor(4, True).losses(features, signs, LogisticLoss()).convex
-    assert not NetworkPredictor(4, [3], True).losses(features, signs, LogisticLoss()).convex
+    assert not network(4, [3], True).losses(features, signs, LogisticLoss()).convex
 
 
 def test_linear_scores_take_any_loss(random_points):
     features, targets, point = random_points(0, 6, 4), random_points(1, 6), random_points(2, 5)
     losses = LinearPredictor(4, True).losses(features, targets, SquaredError())
-    assert isinstance(losses, NetworkLosses)
+    assert isinstance(losses, LinearTargetLosses)
     residuals = features @ point[:4] + point[4] - targets
     torch.testing.assert_close(losses.values(point), 0.5 * residuals.square(), rtol=1e-13, atol=0)
     gradient = torch.cat([features.T @ residuals, residuals.sum()[None]]) / 6
@@ -80,7 +85,7 @@ def test_linear_scores_take_any_loss(random_points):
 
 @pytest.mark.parametrize("intercept", [True, False])
 def test_the_network_is_an_ordinary_network_with_the_same_numbers(intercept, random_points):
-    predictor = NetworkPredictor(5, WIDTHS[1:-1], intercept)
+    predictor = network(5, WIDTHS[1:-1], intercept)
     point, features = random_points(0, predictor.dimension), random_points(1, 9, 5)
     expected = ordinary_network(point, intercept)(features)[:, 0].detach()
     found = predictor.scores(point, features)
@@ -90,11 +95,11 @@ def test_the_network_is_an_ordinary_network_with_the_same_numbers(intercept, ran
 
 @pytest.mark.parametrize(("intercept", "dimension"), [(True, 5 * 7 + 7 + 7 * 3 + 3 + 3 + 1), (False, 35 + 21 + 3)])
 def test_the_network_has_one_number_for_each_weight(intercept, dimension):
-    assert NetworkPredictor(5, WIDTHS[1:-1], intercept).dimension == dimension
+    assert network(5, WIDTHS[1:-1], intercept).dimension == dimension
 
 
 def test_the_start_of_a_network_is_seeded():
-    predictor = NetworkPredictor(5, WIDTHS[1:-1], True)
+    predictor = network(5, WIDTHS[1:-1], True)
     starts = [predictor.start(torch.Generator().manual_seed(seed)) for seed in (3, 3, 4)]
     assert torch.equal(starts[0], starts[1])
     assert not torch.equal(starts[0], starts[2])
@@ -104,7 +109,7 @@ def test_the_start_of_a_network_is_seeded():
 
 def test_the_start_of_a_network_fills_the_bounds_of_each_layer():
     hidden = [100, 400]
-    predictor = NetworkPredictor(25, hidden, True)
+    predictor = network(25, hidden, True)
     start = predictor.start(torch.Generator().manual_seed(0))
     sizes = {25: 25 * 100 + 100, 100: 100 * 400 + 400, 400: 400 + 1}
     for (fan_in, size), piece in zip(sizes.items(), start.split(list(sizes.values())), strict=True):
@@ -123,9 +128,9 @@ def test_the_configuration_chooses_the_predictor():
     assert isinstance(build_predictor(ModelConfig(), 4), LinearPredictor)
     assert build_predictor(ModelConfig(), 4).dimension == 5
     assert build_predictor(ModelConfig(intercept=False), 4).dimension == 4
-    network = build_predictor(ModelConfig("mlp", hidden=[3]), 4)
-    assert isinstance(network, NetworkPredictor)
-    assert network.dimension == 4 * 3 + 3 + 3 + 1
+    made = build_predictor(ModelConfig("mlp", hidden=[3]), 4)
+    assert isinstance(made, ModulePredictor)
+    assert made.dimension == 4 * 3 + 3 + 3 + 1
 
 
 def test_an_unknown_model_is_refused_by_name():

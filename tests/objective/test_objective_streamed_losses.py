@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from drobench.objective.losses import CrossEntropyLoss, LogisticLoss, SigmoidLoss
-from drobench.objective.predictor import LinearPredictor, NetworkPredictor
+from drobench.objective.predictor import LinearPredictor, ModelConfig, build_predictor
 from drobench.objective.streamed_losses import StreamedLosses
 
 ROWS, WIDTH = 23, 4
@@ -18,7 +18,7 @@ KINDS = {
     "logistic": (LinearPredictor(WIDTH, True), LogisticLoss()),
     "sigmoid": (LinearPredictor(WIDTH, False), SigmoidLoss()),
     "classes": (LinearPredictor(WIDTH, True, 3), CrossEntropyLoss()),
-    "network": (NetworkPredictor(WIDTH, [5], True), LogisticLoss()),
+    "network": (build_predictor(ModelConfig("mlp", hidden=[5]), WIDTH), LogisticLoss()),
 }
 DRAWS = [torch.tensor([3, 22, 3, 0]), torch.tensor([9, 1, 1, 20, 13, 2, 22, 0, 7, 5, 11])]
 INDICES = [slice(None), slice(0, 0), slice(4, 19), slice(20, 30), slice(1, 22, 3), *DRAWS]

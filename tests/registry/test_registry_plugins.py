@@ -145,7 +145,7 @@ def test_a_hook_like_no_other_is_reported_without_a_hint(read_beside_a_sound_one
     message = only(read_beside_a_sound_one(plugin(xyz=[])).troubles).message
     assert "there is no hook called 'xyz'" in message
     assert "Did you mean" not in message
-    assert "`drobench_solvers`, `drobench_problems` or `drobench_datasets`" in message
+    assert "`drobench_solvers`, `drobench_problems`, `drobench_datasets`" in message
 
 
 def test_the_name_given_in_the_mark_counts(read_beside_a_sound_one, solver):

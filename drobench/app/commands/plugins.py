@@ -11,6 +11,7 @@ from drobench.errors import DrobenchError
 if TYPE_CHECKING:
     from drobench.registry import Catalogue, Entry
 
+KINDS = ("solver", "problem", "dataset", "model")
 _OUTCOMES = ("passed", "failed", "skipped")
 _EXIT_FAILED = 1
 
@@ -19,11 +20,11 @@ def add_commands(add: AddCommand) -> None:
     """Add the commands of this family."""
     add("plugins", plugins, "list what is installed, and from where", "drobench plugins")
     made = add("new", new, "write a package for a plugin of your own", "drobench new solver my_solver")
-    made.add_argument("kind", choices=["solver", "problem", "dataset"])
+    made.add_argument("kind", choices=KINDS)
     made.add_argument("name", help="what it is called in configs; also the name of the package")
     made.add_argument("--output", type=Path, default=Path(), metavar="DIR", help="where (default: here)")
     held = add("check", check, "hold a plugin against the checks of its kind", "drobench check gcivr -k optimum")
-    held.add_argument("name", help="a solver, problem or dataset from `drobench plugins`; of all kinds with this name")
+    held.add_argument("name", help="a thing from `drobench plugins`; of all kinds with this name")
     held.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="settings to build it with, e.g. batch=16")
     held.add_argument("-k", dest="expression", default="", metavar="EXPRESSION", help="only some checks, as in pytest")
 
@@ -36,11 +37,7 @@ def plugins(_options: argparse.Namespace) -> int:
     from drobench.registry import PLUGIN_API, load_catalogue
 
     catalogue, console = load_catalogue(), open_console()
-    for kind, entries in (
-        ("solvers", catalogue.solvers),
-        ("problems", catalogue.problems),
-        ("datasets", catalogue.datasets),
-    ):
+    for kind, entries in catalogue.of_kinds().items():
         rows = [
             [name, _described(found.entry), found.entry.reference or "-", f"{found.distribution} {found.version}"]
             for name, found in entries.items()
@@ -132,8 +129,8 @@ def _setting(word: str) -> tuple[str, Any]:
 def _unknown(name: str, catalogue: "Catalogue") -> str:
     from drobench.registry.hints import did_you_mean
 
-    known = [*catalogue.solvers, *catalogue.problems, *catalogue.datasets]
+    known = [name for entries in catalogue.of_kinds().values() for name in entries]
     return (
-        f"There is no solver, problem or dataset called {name!r}.{did_you_mean(name, known)} `drobench plugins` lists "
+        f"There is no plugin with checks called {name!r}.{did_you_mean(name, known)} `drobench plugins` lists "
         "what is installed."
     )

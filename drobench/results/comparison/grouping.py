@@ -205,10 +205,15 @@ def _task(record: Record) -> dict[str, Any]:
     nested = {
         "problem": record.problem.config,
         "dataset": record.dataset.config,
-        "model": record.model,
+        "model": _model(record),
         "budget": record.budget,
     }
     return flattened(nested)
+
+
+def _model(record: Record) -> dict[str, Any]:
+    # Until models were plugins, every linear model had an empty list of hidden layers.
+    return {name: value for name, value in record.model.items() if (name, value) != ("hidden", [])}
 
 
 def _board_key(record: Record, across: Across) -> str:
@@ -216,7 +221,7 @@ def _board_key(record: Record, across: Across) -> str:
     if across.names:
         return content_key(_shared_task(record, across))
     problem, dataset = record.problem, record.dataset
-    return content_key([problem.name, problem.config, dataset.name, dataset.config, record.model, record.budget])
+    return content_key([problem.name, problem.config, dataset.name, dataset.config, _model(record), record.budget])
 
 
 def _shared_task(record: Record, across: Across) -> dict[str, Any]:

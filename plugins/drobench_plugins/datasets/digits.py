@@ -39,7 +39,7 @@ def load_digits_dataset(config: DigitsConfig) -> Dataset:
     labels = raw.target
     if config.positive_classes is not None:
         labels = np.isin(labels, list(config.positive_classes)).astype(np.int64)
-    return build_dataset("digits", raw.data, labels, config, feature_names=tuple(raw.feature_names))
+    return build_dataset("digits", raw.data, labels, config, feature_names=tuple(raw.feature_names), shape=(1, 8, 8))
 
 
 def entry() -> DatasetEntry:
@@ -51,5 +51,5 @@ def entry() -> DatasetEntry:
         config=DigitsConfig,
         factory=load_digits_dataset,
         # Two classes only on request: whether the labels are binary is checked where it matters, on the loaded data.
-        provides=frozenset({"labels", "binary_labels"}),
+        provides=frozenset({"labels", "binary_labels", "images"}),
     )

@@ -39,7 +39,7 @@ from drobench.data.dataset import Dataset
 from drobench.errors import SettingError, require_non_negative, require_positive
 from drobench.objective.forms import Constrained, Constraints, FiniteSum
 from drobench.objective.losses import Losses, Pullback
-from drobench.objective.predictor import ModelConfig, build_predictor
+from drobench.objective.predictor import LinearPredictor, Model, build_predictor
 from drobench.objective.regularizers import Zero
 from drobench.objective.sampling import Index
 from drobench.problem.metrics import SplitScore
@@ -143,8 +143,9 @@ class ConstrainedQuadratic(Problem):
 
     form: Constrained
 
-    def __init__(self, config: ConstrainedQuadraticConfig, dataset: Dataset, model: ModelConfig) -> None:
-        if model.name != "linear" or dataset.classes != 2:
+    def __init__(self, config: ConstrainedQuadraticConfig, dataset: Dataset, model: Model) -> None:
+        predictor = build_predictor(model, dataset.train.columns, dataset.classes)
+        if not isinstance(predictor, LinearPredictor) or dataset.classes != 2:
             raise SettingError(
                 f"constrained_quadratic has one parameter for each column of its data and needs model=linear and a "
                 f"dataset of two classes; found model={model.name} and {dataset.classes} classes."
@@ -154,12 +155,12 @@ class ConstrainedQuadratic(Problem):
                 f"constrained_quadratic needs its rows in memory; {dataset.name!r} reads them from a file."
             )
         rows = dataset.train.features
-        self.predictor = build_predictor(model, rows.shape[1], dataset.classes)
+        self.predictor = predictor
         self.tolerance = config.tolerance
         self.splits = {"train": dataset.train, "validation": dataset.validation, "test": dataset.test}
         offsets = rows - rows.mean(dim=0)
         offsets = offsets / offsets.square().sum(dim=1).mean().sqrt().clamp(min=torch.finfo(rows.dtype).tiny)
-        if model.intercept:
+        if self.predictor.intercept:
             offsets = torch.cat([offsets, torch.zeros_like(offsets[:, :1])], dim=1)
         # In double precision whatever the rows are in: one seed is one instance.
         draw = _Draws(dataset.seed)

@@ -10,8 +10,8 @@ parameters and the worst case over weights `p` of the samples:
 where `D(p) = (m / 2) sum (p_i - 1/m)^2`.
 """
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 from torch import Tensor
 
@@ -27,24 +27,35 @@ from drobench.objective.ambiguity_sets import (
     KLPenalty,
 )
 from drobench.objective.forms import RobustRisk
-from drobench.objective.predictor import ModelConfig
+from drobench.objective.predictor import Model
 from drobench.objective.regularizers import ElasticNet
-from drobench.registry import ProblemEntry
-from drobench_plugins.problems.classification import LOSSES, Classification
+from drobench.objective.score_losses import ScoreLoss
+from drobench.registry import ProblemEntry, load_catalogue
+from drobench.registry.losses import loss_called
+from drobench_plugins.problems.classification import Classification
 
 
 @dataclass
 class RobustConfig:
-    """Settings that the robust classification problems share."""
+    """Settings that the robust learning problems share."""
+
+    task: ClassVar[str] = "classification"
 
     l1: float = 0.0
     l2: float = 1e-3
     loss: str = "logistic"
-    """`logistic` (cross entropy for more than two classes), or `sigmoid` (bounded, not convex, two classes)."""
+    """Any installed loss of classification: `logistic` (softmax for more than two classes), `sigmoid` (bounded, not
+    convex), `hinge`, `smoothed_hinge`."""
+    loss_settings: dict[str, float] = field(default_factory=dict)
+    """Settings of the loss, such as `{width: 0.5}` of `smoothed_hinge`."""
 
     def __post_init__(self) -> None:
         require_non_negative(self, "l1", "l2")
-        require_one_of(self, "loss", LOSSES)
+        self.score_loss()
+
+    def score_loss(self) -> ScoreLoss:
+        """Return the loss."""
+        return loss_called(self.loss, self.loss_settings, self.task, load_catalogue())
 
 
 @dataclass
@@ -100,9 +111,7 @@ class CVaRClassificationConfig(RobustConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 0.0 < self.level <= 1.0:
-            raise SettingError(
-                f"CVaRClassificationConfig.level must be in (0, 1]; found {self.level}. Change `level=`."
-            )
+            raise SettingError(f"{type(self).__name__}.level must be in (0, 1]; found {self.level}. Change `level=`.")
 
     def ambiguity(self) -> AmbiguitySet:
         """Return the adversary."""
@@ -114,8 +123,8 @@ class DivergenceClassification(Classification):
 
     form: RobustRisk
 
-    def __init__(self, config: Any, dataset: Dataset, model: ModelConfig) -> None:
-        super().__init__(dataset, model, config.loss)
+    def __init__(self, config: Any, dataset: Dataset, model: Model) -> None:
+        super().__init__(dataset, model, config.score_loss())
         self.form = RobustRisk(self.training_losses(), config.ambiguity(), ElasticNet(config.l1, config.l2))
 
     def worst_case(self, losses: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ from drobench.objective.ambiguity_sets import AmbiguitySet, CVaR, KLPenalty
 from drobench.objective.clients import Clients
 from drobench.objective.forms import RobustRisk
 from drobench.objective.group_adversary import GroupAdversary
-from drobench.objective.predictor import ModelConfig
+from drobench.objective.predictor import Model
 from drobench.objective.regularizers import ElasticNet
 from drobench.registry import ProblemEntry
 from drobench_plugins.problems.classification import Classification
@@ -55,8 +55,8 @@ class GroupClassification(Classification):
 
     form: RobustRisk
 
-    def __init__(self, config: GroupClassificationConfig, dataset: Dataset, model: ModelConfig) -> None:
-        super().__init__(dataset, model, config.loss)
+    def __init__(self, config: GroupClassificationConfig, dataset: Dataset, model: Model) -> None:
+        super().__init__(dataset, model, config.score_loss())
         self.config = config
         self.groups = {
             name: None if split is None else self._groups(name, split) for name, split in self.splits.items()

@@ -9,13 +9,12 @@ from torch import Tensor
 from drobench.data.dataset import Dataset, Split
 from drobench.errors import require_non_negative, require_one_of
 from drobench.objective.forms import Constrained, Constraints, FiniteSum
-from drobench.objective.losses import LinearMarginLosses, LogisticLoss, Losses, Margin
-from drobench.objective.predictor import ModelConfig, build_predictor
+from drobench.objective.losses import HingeLoss, LinearMarginLosses, LogisticLoss, Losses, Margin
+from drobench.objective.predictor import Model, build_predictor
 from drobench.objective.rate_constraints import SURROGATES
 from drobench.objective.regularizers import ElasticNet
 from drobench.problem.metrics import SplitScore, binary_errors
 from drobench.problem.problem import Problem
-from drobench_plugins.problems.hinge import HingeLoss
 
 _SPLITS = ("train", "validation", "test")
 
@@ -47,7 +46,7 @@ class GroupFairness(Problem):
 
     form: Constrained
 
-    def __init__(self, config: GroupFairnessConfig, dataset: Dataset, model: ModelConfig) -> None:
+    def __init__(self, config: GroupFairnessConfig, dataset: Dataset, model: Model) -> None:
         self.config = config
         self.tolerance = config.tolerance
         self.splits = {
@@ -56,7 +55,9 @@ class GroupFairness(Problem):
         }
         train = self.splits["train"]
         assert train is not None
-        self.predictor = build_predictor(model, train.features.shape[1])
+        # Columns that a subclass has added are no part of an image.
+        shape = dataset.input_shape if train.columns == dataset.train.columns else train.columns
+        self.predictor = build_predictor(model, shape)
         loss = LogisticLoss() if config.loss == "logistic" else HingeLoss()
         losses = self.predictor.losses(train.features, _signs(train), loss)
         objective = FiniteSum(losses, ElasticNet(0.0, config.l2))

@@ -14,7 +14,7 @@ from drobench.data.dataset import DataError, Dataset, Split
 from drobench.errors import require_positive
 from drobench.objective.forms import Constraints
 from drobench.objective.losses import Losses
-from drobench.objective.predictor import ModelConfig
+from drobench.objective.predictor import Model
 from drobench.objective.rate_constraints import RateConstraints
 from drobench.registry import ProblemEntry
 from drobench_plugins.problems.group_fairness import GroupFairness, GroupFairnessConfig
@@ -37,7 +37,7 @@ class IntersectionalFairnessConfig(GroupFairnessConfig):
 class IntersectionalFairness(GroupFairness):
     """`error of group <= error of everybody + epsilon` for all threshold groups."""
 
-    def __init__(self, config: IntersectionalFairnessConfig, dataset: Dataset, model: ModelConfig) -> None:
+    def __init__(self, config: IntersectionalFairnessConfig, dataset: Dataset, model: Model) -> None:
         self.thresholds = _thresholds(config, dataset)
         super().__init__(config, dataset, model)
 

@@ -16,7 +16,7 @@ from drobench.data.dataset import DataError, Dataset, Split
 from drobench.errors import SettingError, require_one_of, require_positive
 from drobench.objective.forms import Constraints
 from drobench.objective.losses import Losses
-from drobench.objective.predictor import ModelConfig
+from drobench.objective.predictor import Model
 from drobench.objective.rate_constraints import RateConstraints
 from drobench.registry import ProblemEntry
 from drobench_plugins.problems.group_fairness import GroupFairness, GroupFairnessConfig
@@ -62,7 +62,7 @@ class NoisyGroupFairness(GroupFairness):
 
     config: NoisyGroupFairnessConfig
 
-    def __init__(self, config: NoisyGroupFairnessConfig, dataset: Dataset, model: ModelConfig) -> None:
+    def __init__(self, config: NoisyGroupFairnessConfig, dataset: Dataset, model: Model) -> None:
         assert dataset.train.groups is not None
         self.groups = int(dataset.train.groups.max()) + 1
         if dataset.train.groups.unique().numel() < 2:

@@ -15,7 +15,7 @@ from drobench.data.dataset import DataError, Dataset, Split
 from drobench.errors import require_non_negative, require_one_of
 from drobench.objective.forms import Constrained, Constraints, FiniteSum
 from drobench.objective.losses import LogisticLoss, Losses, Margin, Pullback
-from drobench.objective.predictor import ModelConfig, build_predictor
+from drobench.objective.predictor import Model, build_predictor
 from drobench.objective.rate_constraints import SURROGATES, zero_one
 from drobench.objective.regularizers import ElasticNet
 from drobench.objective.sampling import Index
@@ -148,10 +148,10 @@ class RankingFairness(Problem):
 
     form: Constrained
 
-    def __init__(self, config: RankingFairnessConfig, dataset: Dataset, model: ModelConfig) -> None:
+    def __init__(self, config: RankingFairnessConfig, dataset: Dataset, model: Model) -> None:
         self.config = config
         self.tolerance = config.tolerance
-        self.predictor = build_predictor(model, dataset.train.features.shape[1])
+        self.predictor = build_predictor(model, dataset.input_shape)
         self.splits = {"train": dataset.train, "validation": dataset.validation, "test": dataset.test}
         self.pairs = {
             name: None if split is None else _checked_pairs(split, name) for name, split in self.splits.items()

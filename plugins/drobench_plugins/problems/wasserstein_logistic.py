@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from drobench.data.dataset import Dataset
 from drobench.errors import SettingError, require_non_negative, require_one_of, require_positive
-from drobench.objective.losses import LinearMarginLosses, Margin
-from drobench.objective.predictor import ModelConfig
+from drobench.objective.losses import LinearMarginLosses, LogisticLoss, Margin
+from drobench.objective.predictor import LinearPredictor, Model
 from drobench.objective.regularizers import ElasticNet
 from drobench.objective.wasserstein import WassersteinRisk
 from drobench.registry import ProblemEntry
@@ -37,10 +37,10 @@ class WassersteinLogisticConfig:
 class WassersteinLogistic(Classification):
     """Binary logistic regression with the worst case over a Wasserstein ball."""
 
-    def __init__(self, config: WassersteinLogisticConfig, dataset: Dataset, model: ModelConfig) -> None:
-        if model.name != "linear":
+    def __init__(self, config: WassersteinLogisticConfig, dataset: Dataset, model: Model) -> None:
+        super().__init__(dataset, model, LogisticLoss())
+        if not isinstance(self.predictor, LinearPredictor):
             raise SettingError(f"wasserstein_logistic needs model=linear; found model={model.name}.")
-        super().__init__(dataset, model, "logistic")
         # Its reformulations work on all rows at once.
         losses = self.losses_of(dataset.train)
         assert isinstance(losses, LinearMarginLosses)
@@ -51,7 +51,7 @@ class WassersteinLogistic(Classification):
             flip_cost,
             config.norm,
             ElasticNet(0.0, config.l2),
-            int(model.intercept),
+            int(self.predictor.intercept),
         )
 
 

@@ -15,13 +15,15 @@ from typing import Any
 
 from torch import Tensor
 
+from drobench.objective.ambiguity_sets import Chi2Ball, KLBall
 from drobench.objective.group_adversary import GroupAdversary
 from drobench.objective.wasserstein import WassersteinRisk
 from drobench.registry import SolverEntry
 from drobench.solver import Communicator, FiniteSum, ReferenceOracle, RobustRisk, Solver
 from drobench_plugins.solvers.pieces.exact.accuracy import Accuracy
 from drobench_plugins.solvers.pieces.exact.ball import at_kink, solve_ball
-from drobench_plugins.solvers.pieces.exact.conic import MOST_CONIC_SAMPLES, has_cones
+from drobench_plugins.solvers.pieces.exact.conic import MOST_CONIC_SAMPLES, has_cones, has_kinks
+from drobench_plugins.solvers.pieces.exact.kinked import solve_kinked
 from drobench_plugins.solvers.pieces.exact.smooth import WARM_ITERATIONS, solve_smooth
 from drobench_plugins.solvers.pieces.exact.tail import solve_tail, solve_tail_smoothly, tail_level
 from drobench_plugins.solvers.pieces.exact.transport import solve_transport
@@ -77,6 +79,10 @@ class ExactConvex(Solver[ExactConvexState]):
                 if few and has_cones(form.losses):
                     return solve_worst_group(form, form.ambiguity, accuracy)
                 return solve_worst_group_smoothly(form, form.ambiguity, start, accuracy)
+        if has_kinks(form.losses):
+            if isinstance(form, RobustRisk) and isinstance(form.ambiguity, KLBall | Chi2Ball):
+                return solve_ball(form, accuracy)
+            return solve_kinked(form, accuracy), None
         # Where all losses are equal, as at the origin, a ball has a kink: start from plain training instead.
         plain = FiniteSum(form.losses, form.regularizer)
         first = solve_smooth(plain, start, replace(accuracy, iterations=WARM_ITERATIONS))

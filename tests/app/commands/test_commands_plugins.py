@@ -72,7 +72,7 @@ def test_check_counts_what_it_found(command):
 
 @pytest.mark.parametrize(
     ("words", "mentioned"),
-    [(["scgdd"], "no solver, problem or dataset called 'scgdd'"), (["scgd", "a=b=[c"], "KEY=VALUE")],
+    [(["scgdd"], "no plugin with checks called 'scgdd'"), (["scgd", "a=b=[c"], "KEY=VALUE")],
 )
 def test_check_refuses_what_it_does_not_know(command, words, mentioned):
     ended = command("check", *words)

@@ -20,7 +20,7 @@ def test_everything_is_there_with_ten_classes():
     source = load_digits()
     assert dataset.train.features.shape == (1797, 64)
     assert dataset.classes == 10
-    assert dataset.provides == {"labels"}
+    assert dataset.provides == {"labels", "images"}
     assert dataset.train.labels.bincount().tolist() == COUNTS
     np.testing.assert_array_equal(dataset.train.features.numpy(), source.data)
     np.testing.assert_array_equal(dataset.train.labels.numpy(), source.target)
@@ -33,7 +33,7 @@ def test_positive_classes_make_two_classes_with_the_right_rows(chosen):
     dataset = load_digits_dataset(DigitsConfig(split=[1, 0, 0], standardize=False, positive_classes=chosen))
     positive = sum(COUNTS[digit] for digit in set(chosen))
     assert dataset.classes == 2
-    assert dataset.provides == {"labels", "binary_labels"}
+    assert dataset.provides == {"labels", "binary_labels", "images"}
     assert dataset.train.labels.bincount().tolist() == [1797 - positive, positive]
     np.testing.assert_array_equal(dataset.train.labels.numpy() == 1, np.isin(load_digits().target, chosen))
 

@@ -9,8 +9,8 @@ import torch
 from drobench.data.build import build_dataset
 from drobench.data.dataset import DataError, DatasetConfig
 from drobench.errors import SettingError
+from drobench.objective.losses import HingeLoss
 from drobench.objective.predictor import ModelConfig
-from drobench_plugins.problems.hinge import HingeLoss
 from drobench_plugins.problems.intersectional_fairness import IntersectionalFairness, IntersectionalFairnessConfig
 
 SPLITS = ("train", "validation", "test")

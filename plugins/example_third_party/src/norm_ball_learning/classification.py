@@ -16,7 +16,7 @@ from drobench.errors import require_positive
 from drobench.objective.ambiguity_sets import KLPenalty
 from drobench.objective.forms import RobustRisk
 from drobench.objective.losses import LogisticLoss, Losses
-from drobench.objective.predictor import ModelConfig, build_predictor
+from drobench.objective.predictor import Model, build_predictor
 from drobench.problem.metrics import SplitScore, binary_errors
 from drobench.problem.problem import Problem
 from norm_ball_learning.ball import RidgeOnBall
@@ -38,9 +38,9 @@ class BallClassificationConfig:
 class BallClassification(Problem):
     """See the module's text."""
 
-    def __init__(self, config: BallClassificationConfig, dataset: Dataset, model: ModelConfig) -> None:
+    def __init__(self, config: BallClassificationConfig, dataset: Dataset, model: Model) -> None:
         self.splits = {"train": dataset.train, "validation": dataset.validation, "test": dataset.test}
-        self.predictor = build_predictor(model, dataset.train.columns)
+        self.predictor = build_predictor(model, dataset.input_shape)
         ball = RidgeOnBall(config.radius, config.l2)
         self.form = RobustRisk(self._losses(dataset.train), KLPenalty(config.gamma), ball)
 

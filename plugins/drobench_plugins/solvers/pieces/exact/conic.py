@@ -1,6 +1,7 @@
 """What the conic programs share: losses as cones, and the interior-point method with its last resorts."""
 
 import contextlib
+import math
 import warnings
 from typing import Any
 
@@ -8,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from drobench.objective.losses import LinearMarginLosses, LinearScoreLosses, LogisticLoss, Losses
+from drobench.objective.losses import CrossEntropyLoss, LinearLosses, LinearScoreLosses, LinearTargetLosses, Losses
 from drobench.solver import DrobenchError
 from drobench_plugins.solvers.pieces.exact.accuracy import Accuracy
 
@@ -20,8 +21,14 @@ _ZERO = 1e-7
 
 def has_cones(losses: Losses) -> bool:
     """Return whether `conic_losses` knows these losses."""
-    margins = isinstance(losses, LinearMarginLosses) and isinstance(losses.loss, LogisticLoss)
-    return margins or isinstance(losses, LinearScoreLosses)
+    if isinstance(losses, LinearLosses):
+        return losses.loss.expression(0.0, 1.0) is not None
+    return isinstance(losses, LinearScoreLosses) and isinstance(losses.loss, CrossEntropyLoss)
+
+
+def has_kinks(losses: Losses) -> bool:
+    """Return whether these are convex losses with kinks, which no smooth method solves to the end."""
+    return isinstance(losses, LinearLosses) and losses.convex and math.isinf(losses.loss.largest_bend)
 
 
 def conic_losses(losses: Losses, point: Any) -> tuple[Any, list[Any]]:
@@ -32,9 +39,11 @@ def conic_losses(losses: Losses, point: Any) -> tuple[Any, list[Any]]:
     import cvxpy as cp  # noqa: PLC0415  # slow to load, and only reference solvers need it
 
     values = cp.Variable(losses.samples)
-    if isinstance(losses, LinearMarginLosses) and isinstance(losses.loss, LogisticLoss):
-        margins = cp.Variable(losses.samples)
-        return values, [margins == losses.signed_rows.cpu().numpy() @ point, cp.logistic(-margins) <= values]
+    if isinstance(losses, LinearLosses) and has_cones(losses):
+        products = cp.Variable(losses.samples)
+        targets = losses.targets.cpu().numpy() if isinstance(losses, LinearTargetLosses) else np.ones(losses.samples)
+        expression = losses.loss.expression(products, targets)
+        return values, [products == losses.rows.cpu().numpy() @ point, expression <= values]
     if isinstance(losses, LinearScoreLosses):
         rows, classes = losses.rows.cpu().numpy(), losses.classes
         scores = rows @ cp.reshape(point, (classes, rows.shape[1]), order="C").T

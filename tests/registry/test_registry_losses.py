@@ -1,0 +1,38 @@
+"""Losses by name: those of a task, with their settings."""
+
+import pytest
+
+from drobench.errors import SettingError
+from drobench.registry import EntryError, LossEntry, load_catalogue
+from drobench.registry.losses import loss_called
+
+CATALOGUE = load_catalogue()
+
+
+def test_a_loss_gets_its_settings():
+    assert loss_called("huber", {"delta": 0.25}, "regression", CATALOGUE).delta == 0.25
+    assert loss_called("quantile", {}, "regression", CATALOGUE).level == 0.5
+    assert loss_called("smoothed_hinge", {"width": 2.0}, "classification", CATALOGUE).width == 2.0
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "task", "message"),
+    [
+        ("hubber", {}, "regression", r"found 'hubber'\. Did you mean 'huber'\?"),
+        ("logistic", {}, "regression", "must be one of absolute, huber, quantile, squared, the losses of regression"),
+        ("squared", {}, "classification", "hinge, logistic, sigmoid, smoothed_hinge, softmax, the losses of class"),
+        ("huber", {"dleta": 1.0}, "regression", r"'huber', which has delta; found 'dleta'\. Did you mean 'delta'\?"),
+        ("squared", {"delta": 1.0}, "regression", "which has none; found 'delta'"),
+        ("quantile", {"level": 1.0}, "regression", "QuantileConfig.level must be between 0 and 1; found 1.0"),
+        ("huber", {"delta": 0.0}, "regression", "HuberConfig.delta must be a finite number above 0"),
+    ],
+)
+def test_what_is_no_loss_of_the_task_is_named(name, settings, task, message):
+    with pytest.raises(SettingError, match=message):
+        loss_called(name, settings, task, CATALOGUE)
+
+
+def test_an_entry_says_what_its_targets_are():
+    entry = CATALOGUE.loss("huber").entry
+    with pytest.raises(EntryError, match="LossEntry 'mine': `task` must be one of classification, regression"):
+        LossEntry(name="mine", summary="Mine.", config=entry.config, factory=entry.factory, task="ranking")
