@@ -7,6 +7,7 @@ from pathlib import Path
 
 import torch
 
+from drobench.app.code import problem_code
 from drobench.app.config import RunConfig
 from drobench.app.optimum import Reference, find_optimum
 from drobench.app.prepare import Prepared
@@ -16,7 +17,7 @@ from drobench.data.dataset import Dataset
 from drobench.objective.oracles.build import build_oracle
 from drobench.problem.problem import Problem
 from drobench.reformulation.routes import Route, find_route
-from drobench.registry import check_requirements
+from drobench.registry import Catalogue, check_requirements
 from drobench.registry.models import model_of
 from drobench.training.solver_module import Task
 from drobench.training.trainer import device_of
@@ -57,7 +58,7 @@ def assemble(prepared: Prepared, optima: Path, reference: Reference | None = Non
         reference = Reference(None, "the rows stay in their file, and a reference solver needs them in memory")
     elif reference is None:
         exact_problem = build_problem(config.problem, loaded, model)
-        reference = find_optimum(exact_problem, instance_of(config, loaded), catalogue, optima)
+        reference = find_optimum(exact_problem, instance_of(config, loaded, catalogue), catalogue, optima)
 
     start = route.lift(problem.start(torch.Generator().manual_seed(config.seed)).to(device, dtype))
     task = Task(
@@ -88,6 +89,11 @@ def _stage_limits(config: RunConfig, stages: int) -> dict[str, float]:
     return {"stage_passes": _STAGE_PASSES}
 
 
-def instance_of(config: RunConfig | ScoredPart, dataset: Dataset) -> dict[str, object]:
-    """Return what the optimum depends on."""
-    return {"data": dataset.sha256, "problem": asdict(config.problem), "model": asdict(config.model)}
+def instance_of(config: RunConfig | ScoredPart, dataset: Dataset, catalogue: Catalogue) -> dict[str, object]:
+    """Return what the optimum depends on: the code too, or an edited loss would be measured against an old optimum."""
+    return {
+        "data": dataset.sha256,
+        "problem": asdict(config.problem),
+        "model": asdict(config.model),
+        "code": problem_code(config, catalogue),
+    }
