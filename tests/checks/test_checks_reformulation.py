@@ -79,7 +79,7 @@ def test_exactly_the_check_of_a_broken_promise_fails(name):
         (subjects.InPlace, BACK, "change no argument in place"),
         (subjects.WrongDimension, KIND, "found `dimension` 3 of example 1"),
         (subjects.Raising, KIND, "to be rewritten; found DrobenchError: not today"),
-        (lambda: "a step", NAME, "expected the factory to return a Reformulation; found a str"),
+        (lambda: "a step", "has_an_example", "expected the factory to return a Reformulation; found a str"),
     ],
 )
 def test_what_goes_wrong_is_told_in_words(subject, check, text):
