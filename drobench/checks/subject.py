@@ -3,16 +3,18 @@
 import dataclasses
 import inspect
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn, TypeVar
 
 import pytest
 import torch
 
 from drobench.errors import DrobenchError
+from drobench.reasons import reason_of
 from drobench.registry import Catalogue, Entry, load_catalogue
 
+Result = TypeVar("Result")
 _PREFIX = "test_"
 
 
@@ -116,6 +118,13 @@ class Checks:
         """Return a message that names the subject, what was expected, what was found and what to do."""
         # What was found may be the sentence of an error.
         return f"{self.kind} {self.subject.name!r}: expected {expected}; found {found.rstrip('.')}. To do: {to_do}."
+
+    def computed(self, what: str, function: Callable[[], Result], to_do: str) -> Result:
+        """Return what the function returns; fail in words where it raises, as code of strangers may in any way."""
+        try:
+            return function()
+        except Exception as error:
+            self.fail(f"{what} to be computed", reason_of(error), to_do)
 
     def catalogue(self) -> Catalogue:
         """Return what is installed."""

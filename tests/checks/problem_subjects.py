@@ -102,6 +102,30 @@ class WrongGradient(Risk):
     losses = WrongGradientLosses
 
 
+class FlatLosses(LinearMarginLosses):
+    """Its pullback has lost an axis."""
+
+    def linearize(self, points, index):
+        values, pullback = super().linearize(points, index)
+        return values, lambda cotangents: pullback(cotangents)[0]
+
+
+class WrongShapes(Risk):
+    losses = FlatLosses
+
+
+class TurnedLosses(LinearMarginLosses):
+    """Its pullback takes cotangents the other way round."""
+
+    def linearize(self, points, index):
+        values, pullback = super().linearize(points, index)
+        return values, lambda cotangents: pullback(cotangents.mT)
+
+
+class TurnedShapes(Risk):
+    losses = TurnedLosses
+
+
 class FlatteredPenalty(KLPenalty):
     """Says that its weights cost less than they do."""
 

@@ -68,7 +68,10 @@ def test_rows_have_the_shape_that_is_said():
     ("columns", "message"),
     [
         ({"targets"}, r"'numbers': columns must be a mapping from names to arrays; found \{'targets'\}"),
-        ({"target": np.arange(10.0)}, r"columns can be groups, attributes, queries, relevance, targets; found 'target'"),
+        (
+            {"target": np.arange(10.0)},
+            "can be groups, attributes, queries, relevance, targets; found 'target'",
+        ),
         ({"features": np.arange(10.0)}, "found 'features'"),
     ],
 )
