@@ -114,16 +114,16 @@ class WrongShapes(Risk):
     losses = FlatLosses
 
 
-class TurnedLosses(LinearMarginLosses):
-    """Its pullback takes cotangents the other way round."""
+class ShortLosses(LinearMarginLosses):
+    """Its pullback looks at other rows than there are."""
 
     def linearize(self, points, index):
         values, pullback = super().linearize(points, index)
-        return values, lambda cotangents: pullback(cotangents.mT)
+        return values, lambda cotangents: pullback(cotangents[..., 2:])
 
 
-class TurnedShapes(Risk):
-    losses = TurnedLosses
+class ShortShapes(Risk):
+    losses = ShortLosses
 
 
 class FlatteredPenalty(KLPenalty):

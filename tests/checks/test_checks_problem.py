@@ -105,7 +105,7 @@ def test_every_check_is_shown_to_fail():
     ("subject", "text"),
     [
         (subjects.WrongShapes, "expected a gradient of form.smooth_gradient shaped as the point, (31,); found ()"),
-        (subjects.TurnedShapes, "expected the gradient of form.smooth_gradient to be computed; found RuntimeError"),
+        (subjects.ShortShapes, "expected the gradient of form.smooth_gradient to be computed; found RuntimeError"),
     ],
 )
 def test_shapes_that_do_not_fit_are_told_in_words(subject, text):
