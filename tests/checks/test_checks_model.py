@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 import torch
+from broken import assert_exactly, failures
 from torch import nn
 
 from drobench.checks import ModelChecks
@@ -89,13 +90,7 @@ class TestSample(ModelChecks):
 @pytest.mark.parametrize("name", BROKEN)
 def test_exactly_the_check_of_a_broken_promise_fails(name):
     made, expected = BROKEN[name]
-    results = run_checks({"TestBroken": type("TestBroken", (ModelChecks,), {"entry": made})})
-    failed = {result.check: result.reason for result in results if result.outcome == "failed"}
-    assert set(failed) == expected, failed
-    for reason in failed.values():
-        assert reason.startswith("model 'sample': expected ")
-        assert "; found " in reason
-        assert " To do: " in reason
+    assert_exactly(failures(ModelChecks, made), expected, "model")
 
 
 UNUSABLE = {
