@@ -15,9 +15,8 @@ import torch
 from torch import Tensor
 
 from drobench.files import write_atomically
-from drobench.objective.forms import Constrained, FiniteSum, NativeForm, RobustRisk
+from drobench.objective.forms import Constrained, NativeForm, RobustRisk
 from drobench.objective.oracles.build import build_oracle
-from drobench.objective.regularizers import ElasticNet
 from drobench.problem.problem import Problem
 from drobench.reformulation.certificates import lower_bound
 from drobench.registry import Catalogue, Registered, SolverEntry
@@ -93,7 +92,10 @@ def _solve(form: NativeForm, convex: NativeForm, start: Tensor, found: Registere
     except Exception as error:  # a reference that fails leaves the optimum unknown, not the run undone
         return Reference(None, f"{type(error).__name__}: {error}")
     if below is None:
-        return Reference(None, f"no lower bound is known for {_kind_of(convex)}")
+        weak = getattr(convex.regularizer, "strong_convexity", 0.0) == 0.0
+        return Reference(
+            None, "no lower bound is known for a problem of this kind" + (" without problem.l2 > 0" if weak else "")
+        )
     if not violation <= 0.0:
         return Reference(None, f"the point found violates a constraint by {violation:.3g}")
     gap = value - below
@@ -108,22 +110,6 @@ def _solve(form: NativeForm, convex: NativeForm, start: Tensor, found: Registere
         )
     certificate = {"kind": "duality gap", "lower_bound": below, "gap": gap, "relative_tolerance": RELATIVE_TOLERANCE}
     return Reference(Optimum(value=value, method=found.entry.name, certificate=certificate))
-
-
-def _kind_of(form: NativeForm) -> str:
-    """Say what kind of problem has no lower bound, and what would give it one, as far as that is known."""
-    kind = f"a {type(form).__name__}"
-    if not isinstance(form, FiniteSum | RobustRisk | Constrained):
-        return f"{kind}, a form that drobench does not know"
-    if form.regularizer.strong_convexity > 0.0:
-        # There is one for each of these, so that something else is missing.
-        return f"{kind} of this kind"
-    if isinstance(form.regularizer, ElasticNet):
-        return f"{kind} without strong convexity: set problem.l2 > 0"
-    return (
-        f"{kind} without strong convexity: its regularizer, {type(form.regularizer).__name__}, states no "
-        "`strong_convexity`"
-    )
 
 
 def _largest_violation(form: NativeForm, point: Tensor) -> float:

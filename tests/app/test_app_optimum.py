@@ -1,7 +1,6 @@
 """The certified optimum: right where it is given, absent with a reason where nothing certifies it."""
 
 import json
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,9 +10,7 @@ from app_samples import catalogue_with, guest, with_solver
 
 from drobench.app.loading import load_dataset
 from drobench.app.optimum import RELATIVE_TOLERANCE, find_optimum
-from drobench.objective.forms import FiniteSum, NativeForm, RobustRisk
-from drobench.objective.losses import CrossEntropyLoss, LinearScoreLosses
-from drobench.objective.regularizers import ElasticNet, Zero
+from drobench.objective.forms import FiniteSum, RobustRisk
 from drobench.reformulation.certificates import lower_bound
 from drobench.registry.models import model_of
 
@@ -262,42 +259,3 @@ def test_without_any_reference_solver_the_reason_says_so(optimum_of, catalogue):
     found = optimum_of(using=without)
     assert found.optimum is None
     assert "no exact reference solver" in found.reason
-
-
-class Unknown(NativeForm):
-    """A form that drobench does not know."""
-
-    regularizer = ElasticNet(l2=0.01)
-    samples, dimension, convex = 1, 2, True
-
-    def value(self, point):
-        return point.square().sum()
-
-    def smooth_gradient(self, point):
-        return 2.0 * point
-
-
-def softmax(regularizer):
-    rows = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], dtype=torch.float64)
-    return FiniteSum(LinearScoreLosses(rows, 3, torch.tensor([0, 1, 2]), CrossEntropyLoss()), regularizer)
-
-
-@pytest.mark.parametrize(
-    ("form", "reason"),
-    [
-        (
-            softmax(ElasticNet(l1=0.1)),
-            "no lower bound is known for a FiniteSum without strong convexity: set problem.l2 > 0",
-        ),
-        (softmax(Zero()), "its regularizer, Zero, states no `strong_convexity`"),
-        (Unknown(), "no lower bound is known for a Unknown, a form that drobench does not know"),
-    ],
-    ids=["no l2", "other regularizer", "own form"],
-)
-def test_what_a_lower_bound_lacks_is_named(form, reason, catalogue, tmp_path):
-    solver = guest("still", lambda state, oracle: state.point, accepts=(NativeForm,), exact=True)
-    problem = SimpleNamespace(form=form, start=lambda generator: torch.zeros(form.dimension, dtype=torch.float64))
-    found = find_optimum(problem, {"of": reason}, catalogue_with(solvers=(solver,)), tmp_path)
-    assert found.optimum is None
-    assert reason in found.reason
-    assert "l2" not in found.reason or "l2" in reason

@@ -41,8 +41,10 @@ class ReformulationSubject(Checks):
     def forms(self, dtype: torch.dtype) -> Collection[Any]:
         """Return small forms of the author's that the reformulation accepts, in this precision."""
         given = self.subject.examples
-        found: Collection[Any] = () if given is None else given(dtype)
-        return found
+        if given is None:
+            return ()
+        to_do = "set it to a function of a precision that returns a list of forms"
+        return self.computed("the `examples` of its entry", lambda: list(given(dtype)), to_do)
 
     def step(self) -> Reformulation:
         """Return a new one."""

@@ -27,18 +27,13 @@ from drobench.objective.scalar_search import minimise_convex
 
 
 class DualTerms(NamedTuple):
-    """The terms of a reduction with scalar dual variables, and their derivatives by those.
-
-    There are `k` points, `p` outputs and `e` dual variables, which are the last coordinates of a point; rows come last
-    everywhere.
-    """
+    """The terms of a reduction with scalar dual variables, and their derivatives by those."""
 
     terms: LossTerms
-    """Values, and derivatives by the losses."""
     inner_dual_slope: Tensor | None = None
-    """The derivative of each output of each row by each dual variable, `(k, p, e, rows)`; `None` without inner map."""
+    """`(k, p, e, rows)`."""
     loss_dual_slope: Tensor | None = None
-    """The derivative of each row's `h` by each dual variable, `(k, e, rows)`; `None` without `h`."""
+    """`(k, e, rows)`."""
 
 
 class DualBends(NamedTuple):
