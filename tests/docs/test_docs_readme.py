@@ -67,6 +67,6 @@ def test_every_name_in_the_readmes_table_is_installed():
     from drobench.registry import load_catalogue
 
     catalogue = load_catalogue()
-    for kind in ("solvers", "problems", "datasets"):
+    for kind in ("solvers", "problems", "datasets", "models", "losses"):
         (row,) = re.findall(rf"^\| {kind} \| (.*) \|$", README.read_text(encoding="utf-8"), flags=re.MULTILINE)
         assert set(re.findall(r"`(\w+)`", row)) == set(getattr(catalogue, kind))
