@@ -7,6 +7,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from drobench.app.console import status_style, table
+from drobench.results.metric import in_words, without_split
 from drobench.results.outcome import Ending, explanation
 from drobench.results.record import Iterate, Record
 
@@ -52,20 +53,22 @@ def show_record(console: Console, record: Record, ending: Ending | None = None, 
         if (iterate := getattr(record.iterates, name)) is not None
     }
     if scored:
-        console.print(_iterates(scored, complete))
+        console.print(_iterates(scored, record.metrics if complete else None))
     console.print(_usage(record))
 
 
-def _iterates(scored: dict[str, Iterate], complete: bool) -> Table:
+def _iterates(scored: dict[str, Iterate], own: dict[str, Any] | None) -> Table:
+    """The scored iterates side by side; with the metrics that only the problem has if these are described."""
     rows = [
         [label, *(format_number(getattr(iterate, name)) for iterate in scored.values())]
         for name, label in _METRICS
         if any(getattr(iterate, name) is not None for iterate in scored.values())
     ]
-    further = dict.fromkeys(name for iterate in scored.values() for name in iterate.extra) if complete else {}
+    further = {} if own is None else dict.fromkeys(name for iterate in scored.values() for name in iterate.extra)
     for name in further:
         values = (format_number(iterate.extra.get(name)) for iterate in scored.values())
-        rows.append([name.replace("_", " "), *values])
+        said = (own or {}).get(without_split(name), {})
+        rows.append([in_words(name, said.get("unit"), more=said.get("better") == "more"), *values])
     return table(None, ["", *scored], rows, right=range(1, 4))
 
 

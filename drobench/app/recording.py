@@ -12,6 +12,7 @@ from drobench.app.prepare import Prepared
 from drobench.data.dataset import Dataset
 from drobench.errors import DrobenchError
 from drobench.results.contents import is_of_numbers
+from drobench.results.metric import stored_metrics
 from drobench.results.outcome import outcome_of, scored_start
 from drobench.results.record import (
     Communication,
@@ -88,6 +89,7 @@ def finished_record(prepared: Prepared, assembly: Assembly, module: SolverModule
             module.verdict.status, scored_start(module.curve[0]), iterates["last"], assembly.reference.optimum
         ),
         iterates=Iterates(**iterates),
+        metrics=stored_metrics(assembly.problem.metrics),
         optimum=assembly.reference.optimum,
         optimum_reason=assembly.reference.reason,
         oracle=OracleCounts(

@@ -30,6 +30,7 @@ from drobench.objective.forms import Constrained
 from drobench.problem.problem import Problem
 from drobench.registry import Catalogue
 from drobench.registry.models import model_of
+from drobench.results.metric import stored_metrics
 from drobench.results.parts import RELATIVE_TOLERANCE
 from drobench.results.record import FAILURES, ITERATES, Record, Status
 from drobench.results.store import ResultStore
@@ -99,6 +100,11 @@ class Verifier:
         problem = exact if dtype is torch.float64 else build(part.problem, dataset.to("cpu", dtype), model)
         evaluator = Evaluator(problem, None if record.optimum is None else record.optimum.value)
         yield from self._start(record, problem, evaluator, part.dtype)
+        known = stored_metrics(problem.metrics)
+        for name, described in record.metrics.items():
+            # Who turns a direction round turns a ranking round; what nobody describes is better the less it is.
+            better = known.get(name, {}).get("better", "less")
+            yield from compared(f"metrics.{name}.better", described["better"], better)
         points = self.store.solution(record.run_id)
         for name in ITERATES:
             recorded = getattr(record.iterates, name)

@@ -70,7 +70,7 @@ def tables_of(leaderboard: Leaderboard) -> dict[str, wandb.Table]:
     for title, rows in itertools.groupby(csv_rows(leaderboard), key=lambda row: str(row[0])):
         columns = zip(*(row[1:] for row in rows), strict=True)
         data = zip(*(_of_one_type(column) for column in columns), strict=True)
-        tables[title] = wandb.Table(columns=[*csv_columns()[1:]], data=[list(row) for row in data])
+        tables[title] = wandb.Table(columns=[*csv_columns(leaderboard.further)[1:]], data=[list(row) for row in data])
     return tables
 
 
