@@ -4,6 +4,7 @@ Errors and rates are exact as in `drobench.problem.metrics`: a score of 0 is hal
 no number is wrong whatever the label.
 """
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -125,7 +126,7 @@ def _regression(means: _Means, targets: Tensor, scores: Tensor) -> dict[str, Ten
 
 
 def _listed(values: Tensor) -> list[float | None]:
-    return [None if value != value else value for value in values.tolist()]
+    return [None if math.isnan(value) else value for value in values.tolist()]
 
 
 def _check(groups: Tensor, labels: Tensor, scores: Tensor, loss: Tensor | None, task: str) -> None:
@@ -138,7 +139,7 @@ def _check(groups: Tensor, labels: Tensor, scores: Tensor, loss: Tensor | None, 
         )
     given = {"labels_or_targets": labels, "scores": scores} | ({} if loss is None else {"loss": loss})
     for name, values in given.items():
-        per_class = name == "scores" and task == "classification" and values.dim() == 2  # noqa: PLR2004 - (rows, classes)
+        per_class = name == "scores" and task == "classification" and values.dim() == 2
         if values.shape[:1] != groups.shape or not (values.dim() == 1 or per_class):
             raise SettingError(
                 f"group_table: `{name}` must have one entry for each of the {groups.shape[0]} rows; found shape "
