@@ -35,7 +35,7 @@ class Reference:
 
 def find_optimum(problem: Problem, instance: dict[str, Any], catalogue: Catalogue, cache: Path) -> Reference:
     """Return the certified optimum of `problem`, from the cache if this `instance` was solved before."""
-    convex = _convex_minorant(problem.form)
+    convex = convex_minorant(problem.form)
     if convex is None:
         return Reference(None, "the problem is not convex")
     if isinstance(convex, Constrained) and not convex.constraints.exact:
@@ -69,7 +69,7 @@ def _read(file: Path) -> Optimum | None:
         return None
 
 
-def _convex_minorant(form: Any) -> NativeForm | None:
+def convex_minorant(form: Any) -> NativeForm | None:
     """Return the form if it is convex, or a convex one that is never above it and may touch it at the optimum."""
     if isinstance(form, RobustRisk) and not form.convex and form.losses.convex:
         form = replace(form, ambiguity=form.ambiguity.minorant())

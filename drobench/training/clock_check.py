@@ -25,7 +25,7 @@ from drobench.training.budget import BudgetConfig
 from drobench.training.evaluation import EvaluationConfig
 from drobench.training.run_log import RunLog
 from drobench.training.settings import TrainerConfig
-from drobench.training.solver_module import Task
+from drobench.training.task import Task
 from drobench.training.trainer import train
 
 _STEPS = 2

@@ -214,7 +214,7 @@ def task(case: Case, **limits: Any) -> Any:
     """Return a case as a run for Lightning, whose result counts as projected at the end."""
     from drobench.training.budget import BudgetConfig
     from drobench.training.evaluation import EvaluationConfig
-    from drobench.training.solver_module import Task
+    from drobench.training.task import Task
 
     route, start = prepare(case)
     return Task(

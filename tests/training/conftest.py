@@ -164,7 +164,7 @@ class Bench:
 
     def task(self, solver: Solver[Any], **changes: Any) -> Any:
         """Return the task of a run; limits of the budget and fields of the task by keyword."""
-        from drobench.training.solver_module import Task
+        from drobench.training.task import Task
 
         names = BudgetConfig.__dataclass_fields__
         budget = BudgetConfig(**{name: changes.pop(name) for name in list(changes) if name in names})
@@ -263,10 +263,10 @@ def fake_time() -> FakeTime:
 @pytest.fixture
 def trained_by_fake_time(monkeypatch: pytest.MonkeyPatch, fake_time: FakeTime) -> FakeTime:
     """Make the module read its times from a fake clock."""
-    from drobench.training import solver_module
+    from drobench.training import loop
     from drobench.training.clock import Clock
 
-    monkeypatch.setattr(solver_module, "Clock", lambda device: Clock(device, fake_time))
+    monkeypatch.setattr(loop, "Clock", lambda device: Clock(device, fake_time))
     return fake_time
 
 
