@@ -15,6 +15,7 @@ from drobench.problem.problem import Problem
 from drobench.reformulation.routes import Route, find_route
 from drobench.registry import check_requirements
 from drobench.registry.models import model_of
+from drobench.registry.reformulations import reformulations_of
 from drobench.training.task import Task, task_of
 from drobench.training.trainer import device_of
 
@@ -46,7 +47,7 @@ def assemble(prepared: Prepared, optima: Path, reference: Reference | None = Non
     problem = build_problem(config.problem, dataset, model)
 
     solver = catalogue.solver(config.solver.name).entry
-    route = find_route(problem.form, solver.accepts, config.reformulation)
+    route = find_route(problem.form, solver.accepts, config.reformulation, reformulations_of(catalogue))
     check_requirements(solver, route.form, [found.entry for found in catalogue.solvers.values()])
 
     if loaded.streamed:

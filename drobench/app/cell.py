@@ -88,7 +88,7 @@ def run_prepared(
     with store.lock(prepared.run_id):
         stored = store.finished_record(prepared.run_id)
         if stored is not None:
-            stale = why_stale(stored, prepared.code, prepared.config.trust)
+            stale = why_stale(stored, prepared.code_along(stored.others.get("route")), prepared.config.trust)
             if stale is None:
                 log_stored(prepared, store)
                 return stored

@@ -35,6 +35,7 @@ def record_of(prepared: Prepared, status: Status, reason: str | None, **found: A
     """Return the record of a run, with what was found, which for one that came to nothing is nothing."""
     config, dataset = prepared.config, prepared.dataset
     values = plain(config)
+    code = prepared.code_along(found.get("others", {}).get("route"))
     return Record(
         run_id=prepared.run_id,
         status=status,
@@ -56,8 +57,8 @@ def record_of(prepared: Prepared, status: Status, reason: str | None, **found: A
         environment=environment(config.trainer.threads, config.trainer.processes),
         memory=Memory(peak_bytes=peak_memory()),
         asked=prepared.asked,
-        code=prepared.code.distributions,
-        code_parts=prepared.code.parts,
+        code=code.distributions,
+        code_parts=code.parts,
         **found,
     )
 

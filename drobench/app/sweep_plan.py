@@ -85,7 +85,9 @@ def plan(sweep: Sweep, extra: Sequence[str], catalogue: Catalogue, results: Path
             raise ConfigError(f"The sweep has the cell {cell.label!r} twice: two combinations mean the same run.")
         seen.add(cell.run_id)
         stored = store.finished_record(cell.run_id)
-        why = None if stored is None else why_stale(stored, prepared.code, config.trust)
+        why = None
+        if stored is not None:
+            why = why_stale(stored, prepared.code_along(stored.others.get("route")), config.trust)
         (remaining if stored is None or why is not None else finished).append(cell)
         if why is not None:
             stale[cell.run_id] = why

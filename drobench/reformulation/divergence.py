@@ -92,6 +92,7 @@ class KLToComposite(Reformulation):
     """KL-penalised robust risk as `gamma ln mean exp(f_i / gamma)`; equivalent, same variables."""
 
     name = "kl_penalty"
+    consumes = RobustRisk
     produces = Composite
 
     def accepts(self, form: Any) -> bool:
@@ -128,6 +129,7 @@ class Chi2VarianceToComposite(Reformulation):
     """Mean plus variance; equivalent, same variables."""
 
     name = "chi2_variance"
+    consumes = RobustRisk
     produces = Composite
 
     def accepts(self, form: Any) -> bool:
@@ -145,6 +147,7 @@ class Chi2VarianceToComposite(Reformulation):
 class LiftedDivergence(Reformulation):
     """A divergence whose dual has one scalar variable: `(x, u)` instead of `x`; recovering forgets `u`."""
 
+    consumes = RobustRisk
     produces = Composite
     ambiguity: type[AmbiguitySet]
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from drobench.objective.composite import Composite
 from drobench.objective.composites.losses import LossComposite, PlainLosses
-from drobench.objective.forms import Constrained, FiniteSum, RobustRisk
+from drobench.objective.forms import Constrained, FiniteSum, NativeForm, RobustRisk
 from drobench.objective.losses import LogisticLoss
 from drobench.objective.outer_functions import NoOuter
 from drobench.objective.wasserstein import WassersteinRisk
@@ -15,6 +15,7 @@ class FiniteSumToComposite(Reformulation):
     """`h_i = f_i`, `g = 0`; equivalent."""
 
     name = "empirical_risk"
+    consumes = FiniteSum
     produces = Composite
 
     def accepts(self, form: Any) -> bool:
@@ -28,8 +29,11 @@ class DropRobustness(Reformulation):
     """The adversary, or the constraints, are left out: a relaxation, scored on the original problem all the same."""
 
     name = "drop_robustness"
+    consumes = NativeForm
     produces = FiniteSum
     relaxation = True
+    # Methods of plain training ask for it. Others are not to lose the adversary on the way to their form.
+    final = True
 
     def accepts(self, form: Any) -> bool:
         return isinstance(form, RobustRisk | WassersteinRisk | Constrained)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from drobench.objective.ambiguity_sets import AmbiguitySet, Chi2Ball, Chi2Penalty, CVaR, KLPenalty
-from drobench.objective.forms import MinMax, RobustRisk
+from drobench.objective.forms import MinMax, NativeForm, RobustRisk
 from drobench.objective.losses import LogisticLoss
 from drobench.objective.regularizers import NormCone, Simplex
 from drobench.objective.sampling import Rows
@@ -176,6 +176,7 @@ class ToSaddle(Reformulation):
     """The saddle form of a robust risk or of a Wasserstein problem; equivalent."""
 
     name = "saddle"
+    consumes = NativeForm
     produces = MinMax
 
     def accepts(self, form: Any) -> bool:

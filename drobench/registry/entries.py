@@ -15,6 +15,7 @@ from drobench.data.cache import RemoteFile, State
 from drobench.errors import DrobenchError
 from drobench.harmless import PLUGIN_NAME
 from drobench.objective.capabilities import Capability
+from drobench.reformulation.names import OWN_NAMES
 
 LINEAR_RATE = "linear"
 TASKS = ("classification", "regression")
@@ -276,12 +277,16 @@ class ReformulationEntry(Entry):
     """A step from one form to another. The factory is called with a config, and returns a `Reformulation`.
 
     What a run says about reformulations is `ReformulationConfig`, which each of them is given; so the config of an
-    entry has no settings as a rule.
+    entry has no settings as a rule. The `name` of what the factory returns is that of the entry.
     """
 
     kind: ClassVar[str] = "reformulation"
 
     config: type = NoSettings
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._require(self.name not in OWN_NAMES, "name", "other than those of drobench's own reformulations")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,6 +17,7 @@ from drobench.problem.problem import Problem
 from drobench.reformulation.reformulation import Reformulation
 from drobench.reformulation.routes import REFORMULATIONS
 from drobench.registry import ProblemEntry, load_catalogue
+from drobench.registry.reformulations import reformulations_of
 
 SPLITS = ("train", "validation", "test")
 # Two widths of a smoothing.
@@ -54,7 +55,7 @@ class ProblemSubject(Checks):
 
     def rewritings(self, problem: Problem) -> list[Reformulation]:
         """Return the equivalent, or smoothed, ways to a composite."""
-        steps = [kind() for kind in REFORMULATIONS]
+        steps = [make() for make in (*REFORMULATIONS, *reformulations_of(self.catalogue()))]
         return [
             step
             for step in steps
