@@ -5,6 +5,7 @@ from pathlib import Path
 
 import torch
 
+from drobench.app.code import problem_code
 from drobench.app.config import RunConfig
 from drobench.app.optimum import Reference, find_optimum
 from drobench.app.prepare import Prepared
@@ -13,7 +14,7 @@ from drobench.app.stored_config import ScoredPart
 from drobench.data.dataset import Dataset
 from drobench.problem.problem import Problem
 from drobench.reformulation.routes import Route, find_route
-from drobench.registry import check_requirements
+from drobench.registry import Catalogue, check_requirements
 from drobench.registry.models import model_of
 from drobench.registry.reformulations import reformulations_of
 from drobench.training.task import Task, task_of
@@ -54,7 +55,7 @@ def assemble(prepared: Prepared, optima: Path, reference: Reference | None = Non
         reference = Reference(None, "the rows stay in their file, and a reference solver needs them in memory")
     elif reference is None:
         exact_problem = build_problem(config.problem, loaded, model)
-        reference = find_optimum(exact_problem, instance_of(config, loaded), catalogue, optima)
+        reference = find_optimum(exact_problem, instance_of(config, loaded, catalogue), catalogue, optima)
 
     task = task_of(
         problem,
@@ -71,6 +72,11 @@ def assemble(prepared: Prepared, optima: Path, reference: Reference | None = Non
     return Assembly(dataset, problem, route, reference, task)
 
 
-def instance_of(config: RunConfig | ScoredPart, dataset: Dataset) -> dict[str, object]:
-    """Return what the optimum depends on."""
-    return {"data": dataset.sha256, "problem": asdict(config.problem), "model": asdict(config.model)}
+def instance_of(config: RunConfig | ScoredPart, dataset: Dataset, catalogue: Catalogue) -> dict[str, object]:
+    """Return what the optimum depends on: the code too, or an edited loss would be measured against an old optimum."""
+    return {
+        "data": dataset.sha256,
+        "problem": asdict(config.problem),
+        "model": asdict(config.model),
+        "code": problem_code(config, catalogue),
+    }

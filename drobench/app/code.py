@@ -70,11 +70,30 @@ def code_of(config: RunConfig, catalogue: Catalogue, route: Iterable[str] = ()) 
     )
 
 
+def problem_code(config: Any, catalogue: Catalogue) -> dict[str, str]:
+    """Return the checksums of what poses a problem, by part: the framework, the problem, its model and its loss.
+
+    Args:
+        config: Whatever has a `problem` and a `model`, each with its name.
+        catalogue: Where they are to be found.
+    """
+    found = {group: getattr(catalogue, group)(getattr(config, group).name) for group in ("problem", "model")}
+    found |= _loss_of(config, catalogue)
+    return {
+        FRAMEWORK: _combined(framework_files()),
+        **{group: _combined(plugin_files(plugin)) for group, plugin in found.items()},
+    }
+
+
 def plugins_of(config: RunConfig, catalogue: Catalogue) -> dict[str, Registered[Any]]:
     """Return the plugins that shape the result of this run: one of each group, and the loss if there is one."""
     found = {group: getattr(catalogue, group)(getattr(config, group).name) for group in REGISTRY_GROUPS}
+    return found | _loss_of(config, catalogue)
+
+
+def _loss_of(config: Any, catalogue: Catalogue) -> dict[str, Registered[Any]]:
     loss = catalogue.losses.get(getattr(config.problem, "loss", ""))
-    return found if loss is None else {**found, "loss": loss}
+    return {} if loss is None else {"loss": loss}
 
 
 def steps_of(route: Iterable[str], catalogue: Catalogue) -> dict[str, Registered[Any]]:

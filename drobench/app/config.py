@@ -141,7 +141,12 @@ def _groups(catalogue: Catalogue) -> dict[str, Mapping[str, Registered[Any]]]:
 
 def _structured(found: Registered[Any]) -> DictConfig:
     try:
-        return _node(schema(found))
+        node = _node(schema(found))
+        for item in dataclasses.fields(found.entry.config):
+            if isinstance(value := node._get_node(item.name), DictConfig) and OmegaConf.get_type(value) is dict:
+                # A mapping without keys of its own, such as the settings of a loss: any key may be set in it.
+                OmegaConf.set_struct(value, False)
+        return node
     except OmegaConfBaseException as error:
         raise ConfigError(
             f"{found.entry.config.__name__} of {found} cannot become a Hydra schema: {error}. Use fields of type bool, "

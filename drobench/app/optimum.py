@@ -101,6 +101,13 @@ def _solve(form: NativeForm, convex: NativeForm, start: Tensor, found: Registere
     gap = value - below
     if not gap <= certified_within(value):
         return Reference(None, f"the value {value:.9g} is certified only to {gap:.3g}")
+    if -gap > certified_within(value):
+        # Of a convex problem no bound is above a value.
+        return Reference(
+            None,
+            f"the lower bound {below:.9g} is above the value {value:.9g}, so the problem is not as convex as it says, "
+            "or a gradient or conjugate is wrong: hold the problem and its loss against `drobench check`",
+        )
     certificate = {"kind": "duality gap", "lower_bound": below, "gap": gap, "relative_tolerance": RELATIVE_TOLERANCE}
     return Reference(Optimum(value=value, method=found.entry.name, certificate=certificate))
 

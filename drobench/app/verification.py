@@ -135,7 +135,7 @@ class Verifier:
     def _optimum(self, record: Record, part: ScoredPart, dataset: Dataset, exact: Problem) -> Iterator[Mismatch]:
         if record.optimum is None:
             return
-        found = find_optimum(exact, instance_of(part, dataset), self.catalogue, self.optima).optimum
+        found = find_optimum(exact, instance_of(part, dataset, self.catalogue), self.catalogue, self.optima).optimum
         value = None if found is None else found.value
         # Both are certified to this much, so they may differ by both.
         yield from compared("optimum.value", record.optimum.value, value, 2.0 * RELATIVE_TOLERANCE)

@@ -149,6 +149,15 @@ class Catalogue:
         """Return the logger called `name`, or raise `UnknownName`."""
         return self._find("logger", name, self.loggers)
 
+    def of_kind(self, kind: str) -> Mapping[str, Registered[Any]]:
+        """Return everything of one kind, such as `solver`."""
+        found: Mapping[str, Registered[Any]] = getattr(self, _plural(kind))
+        return found
+
+    def find(self, kind: str, name: str) -> Registered[Any]:
+        """Return the thing of this kind called `name`, or raise `UnknownName`."""
+        return self._find(kind, name, self.of_kind(kind))
+
     def of_kinds(self) -> dict[str, Mapping[str, Registered[Any]]]:
         """Return everything, by the plural name of its kind."""
         return {plural: getattr(self, plural) for plural in _PLURALS.values()}

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from drobench.data.dataset import Dataset, Split
 from drobench.errors import SettingError
-from drobench.objective.losses import CrossEntropyLoss, LogisticLoss, MarginLoss
+from drobench.objective.losses import CrossEntropyLoss, LogisticLoss
 from drobench.objective.predictor import Model
 from drobench.objective.score_losses import ScoreLoss
 from drobench.problem.metrics import Metric, SplitScore, classification_errors
@@ -29,8 +29,8 @@ class Classification(Supervised):
         if isinstance(loss, LogisticLoss) and not self.binary:
             # The same loss for more classes.
             loss = CrossEntropyLoss()
-        if isinstance(loss, MarginLoss) != self.binary:
-            wanted = "two classes" if isinstance(loss, MarginLoss) else "more than two classes"
+        if loss.scores_each_class == self.binary:
+            wanted = "more than two classes" if self.binary else "two classes"
             raise SettingError(
                 f"problem.loss: {type(loss).__name__} needs {wanted}; dataset {dataset.name!r} has {dataset.classes}. "
                 "Change `problem.loss=`."

@@ -31,7 +31,7 @@ from drobench.objective.predictor import Model
 from drobench.objective.regularizers import ElasticNet
 from drobench.objective.score_losses import ScoreLoss
 from drobench.registry import ProblemEntry, load_catalogue
-from drobench.registry.losses import loss_called
+from drobench.registry.losses import loss_called, loss_settings
 from drobench_plugins.problems.classification import Classification
 
 
@@ -46,11 +46,12 @@ class RobustConfig:
     loss: str = "logistic"
     """Any installed loss of classification: `logistic` (softmax for more than two classes), `sigmoid` (bounded, not
     convex), `hinge`, `smoothed_hinge`."""
-    loss_settings: dict[str, float] = field(default_factory=dict)
+    loss_settings: dict[str, Any] = field(default_factory=dict)
     """Settings of the loss, such as `{width: 0.5}` of `smoothed_hinge`."""
 
     def __post_init__(self) -> None:
         require_non_negative(self, "l1", "l2")
+        self.loss_settings = loss_settings(self.loss, self.loss_settings, self.task, load_catalogue())
         self.score_loss()
 
     def score_loss(self) -> ScoreLoss:

@@ -71,12 +71,12 @@ class ExactConvex(Solver[ExactConvexState]):
         if isinstance(form, WassersteinRisk):
             return solve_transport(form, accuracy)
         if isinstance(form, RobustRisk):
-            few = form.losses.samples <= MOST_CONIC_SAMPLES
+            few = form.losses.samples <= MOST_CONIC_SAMPLES and has_cones(form.losses)
             level = tail_level(form.ambiguity, form.losses.samples)
             if level is not None:
                 return (solve_tail if few else solve_tail_smoothly)(form, level, accuracy)
             if isinstance(form.ambiguity, GroupAdversary) and form.ambiguity.worst_only:
-                if few and has_cones(form.losses):
+                if few:
                     return solve_worst_group(form, form.ambiguity, accuracy)
                 return solve_worst_group_smoothly(form, form.ambiguity, start, accuracy)
         if has_kinks(form.losses):
