@@ -21,6 +21,7 @@ class ClassWeightedLoss(ScoreLoss):
         self.loss = loss
         self.weights = tuple(weights)
         self.convex = loss.convex
+        self.link = loss.link
         self.largest_bend = loss.largest_bend * max(weights)
 
     def of_rows(self, targets: Tensor, like: Tensor) -> Tensor:

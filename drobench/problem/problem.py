@@ -23,6 +23,11 @@ class Problem(ABC):
         """Return the seeded initial parameters, in float64."""
         return self.predictor.start(generator)
 
+    @property
+    def link(self) -> str | None:
+        """How scores become probabilities of classes, as `ScoreLoss.link` of the loss has it; `None`: not at all."""
+        return None
+
     @abstractmethod
     def score(self, point: Tensor, split: str) -> SplitScore | None:
         """Return the scores on `train`, `validation` or `test`; `None` where the dataset has no such rows."""

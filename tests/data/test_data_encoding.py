@@ -7,7 +7,7 @@ import pytest
 
 from drobench.data.dataset import DataError
 from drobench.data.encoder import TableEncoder
-from drobench.data.encoding import coded_columns, encode, is_frame, series_of
+from drobench.data.encoding import coded_columns, encode, is_frame
 from drobench.data.fitting import fit_columns
 
 RAW = {
@@ -56,51 +56,6 @@ def test_columns_in_another_order_and_further_ones_do_not_matter():
     np.testing.assert_array_equal(encode(fitted(), frame), encode(fitted(), pl.DataFrame(RAW)))
 
 
-def test_imputation_and_indicators_are_those_of_scikit_learn():
-    from sklearn.compose import make_column_transformer
-    from sklearn.impute import SimpleImputer
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import OneHotEncoder
-
-    generator = np.random.default_rng(3)
-    rows = 200
-    frame = pd.DataFrame(
-        {
-            "a": np.where(generator.random(rows) < 0.2, np.nan, generator.normal(size=rows)),
-            "b": generator.integers(0, 9, rows).astype(float),
-            "t": np.where(
-                generator.random(rows) < 0.1, None, generator.choice(["u", "v", "w"], rows, p=[0.2, 0.5, 0.3])
-            ),
-        }
-    )
-    theirs = make_column_transformer(
-        (SimpleImputer(strategy="median"), ["a", "b"]),
-        (
-            make_pipeline(
-                SimpleImputer(strategy="most_frequent"),
-                OneHotEncoder(handle_unknown="ignore", sparse_output=False),
-            ),
-            ["t"],
-        ),
-    )
-    expected = theirs.fit(frame[:120]).transform(frame)
-    train = pl.DataFrame({name: series_of(frame[:120], name) for name in frame})
-    np.testing.assert_allclose(encode(TableEncoder(fit_columns("x", train, "impute")), frame), expected, rtol=1e-14)
-
-
-def test_of_equally_frequent_values_the_first_is_taken():
-    train = pl.DataFrame({"t": ["b", "a", "a", "b", None], "y": [True, False, None, True, False]})
-    text, truth = fit_columns("x", train, "impute")
-    assert (text.categories, text.fill, truth.fill) == (("a", "b"), 0.0, 0.0)
-
-
-def test_gaps_are_known_where_training_rows_had_them():
-    complete = pl.DataFrame({"a": [1.0, 2.0, 4.0], "t": ["u", "v", "v"]})
-    encoder = TableEncoder(fit_columns("x", complete, "indicator"))
-    # Nothing was seen of rows with gaps, so they are taken for usual ones.
-    np.testing.assert_array_equal(encode(encoder, {"a": [None], "t": [None]}), [[2.0, 0.0, 1.0]])
-
-
 def test_gaps_are_refused_where_training_rows_had_none_and_were_to_have_none():
     encoder = TableEncoder(fit_columns("x", pl.DataFrame({"a": [1.0, 2.0], "t": ["u", "v"]}), "refuse"))
     with pytest.raises(DataError, match=r"'t': no value may be missing.*found 1 of 3 missing, the first in row 2"):
@@ -135,11 +90,6 @@ def test_values_of_another_kind_are_refused_with_their_place(change, words):
 def test_missing_columns_are_named():
     with pytest.raises(DataError, match=r"none called 'city', 'member'\. Its columns: age, town"):
         encode(fitted(), {"age": [1], "town": ["Rome"]})
-
-
-def test_a_column_of_gaps_cannot_be_learned():
-    with pytest.raises(DataError, match=r"'t' must have a value in some training row.*dataset\.drop=\[t\]"):
-        fit_columns("x", pl.DataFrame({"t": pl.Series([None, None], dtype=pl.String)}), "impute")
 
 
 def test_a_matrix_is_no_frame():
