@@ -7,6 +7,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from drobench.app.console import status_style, table
+from drobench.harmless import on_one_line
 from drobench.results.metric import in_words, without_split
 from drobench.results.outcome import Ending, explanation
 from drobench.results.record import Iterate, Record
@@ -40,6 +41,8 @@ def show_record(console: Console, record: Record, ending: Ending | None = None, 
     settings = " ".join(f"{name}={value}" for name, value in record.problem.config.items())
     console.print(f"problem  {escape(record.problem.name)}  [dim]{escape(settings)}[/dim]", soft_wrap=True)
     console.print(f"dataset  {escape(record.dataset.name)}  [dim]{record.dataset.rows} rows[/dim]  seed {record.seed}")
+    for note in _notes(record):
+        console.print(f"         [dim]{escape(note)}[/dim]", soft_wrap=True)
     route = record.others.get("route") or []
     if route:
         console.print(f"route    {escape(', '.join(route))}")
@@ -55,6 +58,12 @@ def show_record(console: Console, record: Record, ending: Ending | None = None, 
     if scored:
         console.print(_iterates(scored, record.metrics if complete else None))
     console.print(_usage(record))
+
+
+def _notes(record: Record) -> list[str]:
+    """What is to be known of the data."""
+    notes = record.others.get("data_notes")
+    return [on_one_line(str(note)) for note in notes] if isinstance(notes, list) else []
 
 
 def _iterates(scored: dict[str, Iterate], own: dict[str, Any] | None) -> Table:

@@ -9,6 +9,7 @@ from drobench.app.assemble import Assembly
 from drobench.app.config import plain
 from drobench.app.environment import environment, peak_memory
 from drobench.app.prepare import Prepared
+from drobench.app.solution import written_encoder
 from drobench.data.dataset import Dataset
 from drobench.errors import DrobenchError
 from drobench.results.contents import is_of_numbers
@@ -109,6 +110,8 @@ def finished_record(prepared: Prepared, assembly: Assembly, module: SolverModule
             "route": assembly.route.names,
             # Which iterate `last` is: `solver.output=random` makes it a random one.
             "output": getattr(prepared.config.solver, "output", "last"),
+            "link": assembly.problem.link,
+            "data_notes": list(assembly.dataset.notes),
         },
     )
 
@@ -127,7 +130,7 @@ def curve_frame(module: SolverModule) -> polars.DataFrame:
 
 
 def solution_arrays(module: SolverModule, dataset: Dataset) -> dict[str, Array]:
-    """Return the scored points, and the scaling of the features they expect."""
+    """Return the scored points, and what makes of raw rows the features that they expect."""
     points = {name: point.detach().cpu().numpy() for name, (_, point) in module.final.items()}
     return {
         **points,
@@ -135,4 +138,5 @@ def solution_arrays(module: SolverModule, dataset: Dataset) -> dict[str, Array]:
         "feature_scale": dataset.feature_scale.numpy(),
         "classes": np.array(dataset.classes),
         **({"shape": np.array(dataset.shape)} if dataset.shape else {}),
+        **({} if dataset.encoder is None else {"encoder": written_encoder(dataset.encoder)}),
     }

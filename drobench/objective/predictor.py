@@ -16,7 +16,15 @@ from drobench.objective.losses import (
 from drobench.objective.models import Model, ModelConfig, Predictor
 from drobench.objective.module_predictor import ModulePredictor, made_module
 
-__all__ = ["LinearPredictor", "Model", "ModelConfig", "Predictor", "build_predictor", "predict_classes"]
+__all__ = [
+    "LinearPredictor",
+    "Model",
+    "ModelConfig",
+    "Predictor",
+    "build_predictor",
+    "predict_classes",
+    "probabilities",
+]
 
 
 class LinearPredictor(Predictor):
@@ -69,3 +77,15 @@ def build_predictor(model: Model, inputs: int | tuple[int, ...], classes: int = 
 def predict_classes(scores: Tensor) -> Tensor:
     """Return the predicted classes: the sign of one score, or the largest of several."""
     return (scores > 0).to(torch.int64) if scores.dim() == 1 else scores.argmax(dim=-1)
+
+
+def probabilities(scores: Tensor, link: str) -> Tensor:
+    """Return the probabilities of classes, `(rows, classes)`, that scores stand for.
+
+    Args:
+        scores: `(rows,)` with `logistic`, `(rows, classes)` with `softmax`.
+        link: As `ScoreLoss.link` has it.
+    """
+    if link == "logistic" and scores.dim() == 1:
+        return torch.stack([torch.sigmoid(-scores), torch.sigmoid(scores)], dim=1)
+    return torch.softmax(scores, dim=-1)

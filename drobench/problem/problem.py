@@ -34,6 +34,11 @@ class Problem(ABC):
         """
         return None
 
+    @property
+    def link(self) -> str | None:
+        """How scores become probabilities of classes, as `ScoreLoss.link` of the loss has it; `None`: not at all."""
+        return None
+
     @abstractmethod
     def score(self, point: Tensor, split: str) -> SplitScore | None:
         """Return the scores on `train`, `validation` or `test`; `None` where the dataset has no such rows."""

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from drobench.data.dataset import Dataset, Split
 from drobench.errors import SettingError
+from drobench.objective.class_weights import ClassWeightedLoss, balanced_weights
 from drobench.objective.losses import CrossEntropyLoss, LogisticLoss
 from drobench.objective.predictor import Model
 from drobench.objective.score_losses import ScoreLoss
@@ -24,7 +25,14 @@ class Classification(Supervised):
         Metric("worst_group_error", unit="share"),
     )
 
-    def __init__(self, dataset: Dataset, model: Model, loss: ScoreLoss) -> None:
+    def __init__(
+        self,
+        dataset: Dataset,
+        model: Model,
+        loss: ScoreLoss,
+        class_weights: Sequence[float] = (),
+        balance_classes: bool = False,
+    ) -> None:
         self.binary = dataset.classes == 2
         if isinstance(loss, LogisticLoss) and not self.binary:
             # The same loss for more classes.
@@ -35,7 +43,14 @@ class Classification(Supervised):
                 f"problem.loss: {type(loss).__name__} needs {wanted}; dataset {dataset.name!r} has {dataset.classes}. "
                 "Change `problem.loss=`."
             )
-        super().__init__(dataset, model, loss)
+        weights = balanced_weights(_class_counts(dataset)) if balance_classes else class_weights
+        if weights and len(weights) != dataset.classes:
+            raise SettingError(
+                f"problem.class_weights must have one weight for each of the {dataset.classes} classes of dataset "
+                f"{dataset.name!r}, in the order of their labels; found {len(weights)}. Change "
+                "`problem.class_weights=`."
+            )
+        super().__init__(dataset, model, ClassWeightedLoss(loss, weights) if weights else loss)
 
     def targets_of(self, split: Split) -> Tensor:
         """Return signs for two classes, class numbers for more."""
@@ -78,3 +93,10 @@ class Classification(Supervised):
             **self.further_scores(split, losses, errors, torch.cat(groups) if groups else None),
         }
         return SplitScore(error=float(by_class.sum()) / rows.rows, extra=extra)
+
+
+def _class_counts(dataset: Dataset) -> Tensor:
+    """Return how many training rows each class has."""
+    train = dataset.train
+    pieces = [torch.bincount(train.take(piece).labels, minlength=dataset.classes) for piece in train.pieces()]
+    return torch.stack(pieces).sum(dim=0)

@@ -10,6 +10,7 @@ parameters and the worst case over weights `p` of the samples:
 where `D(p) = (m / 2) sum (p_i - 1/m)^2`.
 """
 
+import math
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -48,11 +49,33 @@ class RobustConfig:
     convex), `hinge`, `smoothed_hinge`."""
     loss_settings: dict[str, Any] = field(default_factory=dict)
     """Settings of the loss, such as `{width: 0.5}` of `smoothed_hinge`."""
+    class_weights: list[float] = field(default_factory=list)
+    """What the losses of each class are multiplied by, in the order of the sorted labels; empty: by nothing."""
+    balance_classes: bool = False
+    """Weights by which every class weighs as much as any other: rows / (classes * rows of the class)."""
 
     def __post_init__(self) -> None:
         require_non_negative(self, "l1", "l2")
         self.loss_settings = loss_settings(self.loss, self.loss_settings, self.task, load_catalogue())
+        self._check_weights()
         self.score_loss()
+
+    def _check_weights(self) -> None:
+        if not all(0.0 < weight < math.inf for weight in self.class_weights):
+            raise SettingError(
+                f"{type(self).__name__}.class_weights must be finite numbers above 0; found "
+                f"{list(self.class_weights)}. Change `problem.class_weights=`."
+            )
+        if self.class_weights and self.balance_classes:
+            raise SettingError(
+                f"{type(self).__name__}: weights of classes are given or balanced; found both. Leave "
+                "`problem.class_weights=` or `problem.balance_classes=` out."
+            )
+        if self.task == "regression" and (self.class_weights or self.balance_classes):
+            raise SettingError(
+                f"{type(self).__name__}: numbers that are to be predicted have no classes; found weights of classes. "
+                "Leave `problem.class_weights=` and `problem.balance_classes=` out."
+            )
 
     def score_loss(self) -> ScoreLoss:
         """Return the loss."""
@@ -125,7 +148,7 @@ class DivergenceClassification(Classification):
     form: RobustRisk
 
     def __init__(self, config: Any, dataset: Dataset, model: Model) -> None:
-        super().__init__(dataset, model, config.score_loss())
+        super().__init__(dataset, model, config.score_loss(), config.class_weights, config.balance_classes)
         self.form = RobustRisk(self.training_losses(), config.ambiguity(), ElasticNet(config.l1, config.l2))
 
     def worst_case(self, losses: Tensor) -> Tensor:

@@ -58,7 +58,7 @@ class GroupClassification(Classification):
     metrics = (*Classification.metrics, Metric("mean_group_error", unit="share"))
 
     def __init__(self, config: GroupClassificationConfig, dataset: Dataset, model: Model) -> None:
-        super().__init__(dataset, model, config.score_loss())
+        super().__init__(dataset, model, config.score_loss(), config.class_weights, config.balance_classes)
         self.config = config
         self.groups = {
             name: None if split is None else self._groups(name, split) for name, split in self.splits.items()

@@ -72,6 +72,10 @@ class GroupFairness(Problem):
         margins = self._margins(losses, train)
         self.form = Constrained(objective, self.constraints(train, margins))
 
+    @property
+    def link(self) -> str | None:
+        return LogisticLoss.link if self.config.loss == "logistic" else None
+
     def prepare(self, split: Split, name: str) -> Split:
         """Return the rows as the classifier sees them."""
         return split

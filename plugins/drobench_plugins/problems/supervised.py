@@ -39,6 +39,10 @@ class Supervised(Problem):
         self.predictor = build_predictor(model, dataset.input_shape, dataset.classes)
         self.splits = {"train": dataset.train, "validation": dataset.validation, "test": dataset.test}
 
+    @property
+    def link(self) -> str | None:
+        return self.loss.link
+
     @abstractmethod
     def targets_of(self, split: Split) -> Tensor:
         """Return what the loss compares scores with."""
