@@ -32,13 +32,12 @@ from drobench.app.plain_yaml import read_plain_yaml
 from drobench.app.results_folder import at_home
 from drobench.errors import DrobenchError, SettingError, require_non_negative, require_one_of, require_positive
 from drobench.reasons import reason_of
-from drobench.reformulation.reformulation import ReformulationConfig
+from drobench.reformulation.settings import ReformulationConfig
 from drobench.registry import Catalogue, Registered
 from drobench.registry.exits import attempt_to_end, exits_raise
 from drobench.registry.hints import did_you_mean
 from drobench.training.budget import BudgetConfig
-from drobench.training.evaluation import EvaluationConfig
-from drobench.training.settings import LoggerConfig, TrainerConfig
+from drobench.training.settings import EvaluationConfig, LoggerConfig, TrainerConfig
 
 __all__ = [
     "CONFIG_NAME",

@@ -29,10 +29,11 @@ from drobench.solver.communicator import Communicator, ProcessGroup, SingleProce
 from drobench.solver.solver import Solver, state_from_dict, state_to_dict, state_type
 from drobench.training.budget import Budget, BudgetConfig, Usage, Verdict
 from drobench.training.clock import Clock
-from drobench.training.evaluation import EvaluationConfig, Evaluator, Scores, better_feasible
+from drobench.training.evaluation import Evaluator, Scores, better_feasible
 from drobench.training.over_ranks import check_totals, longest, settle, summed
 from drobench.training.penalty_weight import adapted_weight
 from drobench.training.rank_states import redistribute
+from drobench.training.settings import EvaluationConfig
 
 # Long enough that Lightning's own work per training step (a quarter of a millisecond) disappears.
 _CHUNK_SECONDS = 0.25
