@@ -69,6 +69,8 @@ CONFIG_NAME = "run"
 HYDRA_VERSION_BASE = "1.3"
 LARGEST_SEED = 2**63 - 1
 _PACKAGE = Path(__file__).resolve().parent.parent
+# Named here and not in conf/, whose files hold no paths of imports.
+_BOARD = {"board": {"_target_": "drobench.app.multirun.NoteFolder"}}
 
 
 @dataclass
@@ -129,6 +131,7 @@ def register(catalogue: Catalogue) -> None:
     """Make every plugin a choice of its Hydra group."""
     store = ConfigStore.instance()
     store.store(name="run_schema", node=RunConfig)
+    store.store(group="hydra/callbacks", name="board", node=_BOARD)
     for group, entries in _groups(catalogue).items():
         for found in entries.values():
             store.store(group=group, name=found.entry.name, node=_structured(found))
