@@ -32,13 +32,12 @@ from drobench.app.plain_yaml import read_plain_yaml
 from drobench.app.results_folder import at_home
 from drobench.errors import DrobenchError, SettingError, require_non_negative, require_one_of, require_positive
 from drobench.reasons import reason_of
-from drobench.reformulation.reformulation import ReformulationConfig
+from drobench.reformulation.settings import ReformulationConfig
 from drobench.registry import Catalogue, Registered
 from drobench.registry.exits import attempt_to_end, exits_raise
 from drobench.registry.hints import did_you_mean
 from drobench.training.budget import BudgetConfig
-from drobench.training.evaluation import EvaluationConfig
-from drobench.training.settings import LoggerConfig, TrainerConfig
+from drobench.training.settings import EvaluationConfig, LoggerConfig, TrainerConfig
 
 __all__ = [
     "CONFIG_NAME",
@@ -70,6 +69,8 @@ CONFIG_NAME = "run"
 HYDRA_VERSION_BASE = "1.3"
 LARGEST_SEED = 2**63 - 1
 _PACKAGE = Path(__file__).resolve().parent.parent
+# Named here and not in conf/, whose files hold no paths of imports.
+_BOARD = {"board": {"_target_": "drobench.app.multirun.NoteFolder"}}
 
 
 @dataclass
@@ -130,6 +131,7 @@ def register(catalogue: Catalogue) -> None:
     """Make every plugin a choice of its Hydra group."""
     store = ConfigStore.instance()
     store.store(name="run_schema", node=RunConfig)
+    store.store(group="hydra/callbacks", name="board", node=_BOARD)
     for group, entries in _groups(catalogue).items():
         for found in entries.values():
             store.store(group=group, name=found.entry.name, node=_structured(found))

@@ -1,5 +1,6 @@
 """One run as a person sees it in the terminal."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
@@ -8,9 +9,9 @@ from rich.table import Table
 
 from drobench.app.console import status_style, table
 from drobench.harmless import on_one_line
-from drobench.results.metric import in_words, without_split
-from drobench.results.outcome import Ending, explanation
-from drobench.results.record import Iterate, Record
+from drobench.results.metric import titled, without_split
+from drobench.results.outcome import Ending, explanation, in_words
+from drobench.results.record import FAILURES, Iterate, Outcome, Record
 
 _METRICS = (
     ("objective", "objective"),
@@ -26,8 +27,23 @@ _METRICS = (
 )
 
 
-def show_record(console: Console, record: Record, ending: Ending | None = None, *, complete: bool = False) -> None:
-    """Print one run: what it was, how it ended, what it found; complete with the metrics that only its problem has."""
+def show_record(
+    console: Console,
+    record: Record,
+    ending: Ending | None = None,
+    *,
+    complete: bool = False,
+    settings: Mapping[str, Mapping[str, Any]] | None = None,
+) -> None:
+    """Print one run: what it was, how it ended, what it found.
+
+    Args:
+        console: Where to.
+        record: The run.
+        ending: How it ended against where it began.
+        complete: Whether to print the metrics that only its problem has.
+        settings: Of solver, problem and dataset those to print; none: all of solver and problem.
+    """
     ending = ending or Ending(record.outcome)
     style = status_style(record.status, ending.outcome)
     console.print(
@@ -36,11 +52,15 @@ def show_record(console: Console, record: Record, ending: Ending | None = None, 
     matter = explanation(record, ending)
     if matter is not None:
         console.print(f"[{style}]{escape(matter)}[/{style}]", soft_wrap=True)
-    settings = " ".join(f"{name}={value}" for name, value in record.solver.config.items())
-    console.print(f"solver   {escape(record.solver.name)}  [dim]{escape(settings)}[/dim]", soft_wrap=True)
-    settings = " ".join(f"{name}={value}" for name, value in record.problem.config.items())
-    console.print(f"problem  {escape(record.problem.name)}  [dim]{escape(settings)}[/dim]", soft_wrap=True)
-    console.print(f"dataset  {escape(record.dataset.name)}  [dim]{record.dataset.rows} rows[/dim]  seed {record.seed}")
+    if settings is None:
+        settings = {"solver": record.solver.config, "problem": record.problem.config}
+    solver, problem, dataset = (_listed(settings.get(part, {})) for part in ("solver", "problem", "dataset"))
+    console.print(f"solver   {escape(record.solver.name)}{solver}", soft_wrap=True)
+    console.print(f"problem  {escape(record.problem.name)}{problem}", soft_wrap=True)
+    console.print(
+        f"dataset  {escape(record.dataset.name)}  [dim]{record.dataset.rows} rows[/dim]  seed {record.seed}{dataset}",
+        soft_wrap=True,
+    )
     for note in _notes(record):
         console.print(f"         [dim]{escape(note)}[/dim]", soft_wrap=True)
     route = record.others.get("route") or []
@@ -66,6 +86,27 @@ def _notes(record: Record) -> list[str]:
     return [on_one_line(str(note)) for note in notes] if isinstance(notes, list) else []
 
 
+def _listed(settings: Mapping[str, Any]) -> str:
+    words = " ".join(f"{name}={value}" for name, value in settings.items() if name != "name")
+    return f"  [dim]{escape(words)}[/dim]" if words else ""
+
+
+def show_line(console: Console, record: Record, label: str, remark: str | None = None) -> None:
+    """Print one of many runs in a line: which it is, how it ended, its gap, or its objective where none is known."""
+    style = status_style(record.status, record.outcome)
+    found, name = record.iterates.last, "gap"
+    if found is not None and found.gap is None:
+        name = "objective"
+    number = "" if found is None else f"  {name} {format_number(getattr(found, name))}"
+    outcome = "" if record.outcome in (None, Outcome.OK) else f", {in_words(record.outcome)}"
+    why = f"  {record.reason}" if record.status in FAILURES else ""
+    remark = f"  [dim]{escape(remark)}[/dim]" if remark else ""
+    console.print(
+        f"{record.short_id}  [{style}]{record.status}{outcome}[/{style}]{number}  {escape(label)}{escape(why)}{remark}",
+        soft_wrap=True,
+    )
+
+
 def _iterates(scored: dict[str, Iterate], own: dict[str, Any] | None) -> Table:
     """The scored iterates side by side; with the metrics that only the problem has if these are described."""
     rows = [
@@ -77,7 +118,7 @@ def _iterates(scored: dict[str, Iterate], own: dict[str, Any] | None) -> Table:
     for name in further:
         values = (format_number(iterate.extra.get(name)) for iterate in scored.values())
         said = (own or {}).get(without_split(name), {})
-        rows.append([in_words(name, said.get("unit"), more=said.get("better") == "more"), *values])
+        rows.append([titled(name, said.get("unit"), more=said.get("better") == "more"), *values])
     return table(None, ["", *scored], rows, right=range(1, 4))
 
 

@@ -22,8 +22,9 @@ from drobench.reformulation.routes import find_route
 from drobench.registry import Catalogue, ProblemEntry, SolverEntry, check_requirements
 from drobench.registry.models import PluginModel
 from drobench.training.budget import BudgetConfig
-from drobench.training.evaluation import EvaluationConfig, Scores
+from drobench.training.evaluation import Scores
 from drobench.training.loop import SolverLoop, run_alone
+from drobench.training.settings import EvaluationConfig
 from drobench.training.task import task_of
 
 AUTO = "auto"

@@ -23,6 +23,7 @@ from drobench.registry.entries import (
     SolverEntry,
 )
 from drobench.registry.hookspecs import PLUGIN_API, hookimpl, hookspec
+from drobench.registry.listing import list_catalogue
 from drobench.registry.requirements import check_requirements
 
 __all__ = [
@@ -47,5 +48,6 @@ __all__ = [
     "check_requirements",
     "hookimpl",
     "hookspec",
+    "list_catalogue",
     "load_catalogue",
 ]

@@ -276,6 +276,15 @@ def build_catalogue(
     )
 
 
+def check_environment() -> None:
+    """Refuse variables that `load_catalogue` would refuse.
+
+    Raises:
+        SettingError: If the time limit is none.
+    """
+    _checked_timeout(_timeout_of_environment())
+
+
 def _shelve(entries: Iterable[Entry], source: Source, shelves: _Shelves) -> Iterator[Trouble]:
     """Put entries on the shelf of their kind, and yield a trouble for each whose place is taken."""
     for entry in entries:

@@ -51,7 +51,7 @@ def is_described(value: Any) -> bool:
     return isinstance(value, Mapping) and value.get("better") in DIRECTIONS and isinstance(value.get("unit"), str)
 
 
-def in_words(name: str, unit: str | None = None, *, more: bool = False) -> str:
+def titled(name: str, unit: str | None = None, *, more: bool = False) -> str:
     """A metric as a table or figure calls it."""
     notes = [note for note in (unit, "more is better" if more else None) if note]
     return name.replace("_", " ") + (f" ({', '.join(notes)})" if notes else "")

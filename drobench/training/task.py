@@ -17,7 +17,7 @@ from drobench.reformulation.reformulation import ReformulationConfig
 from drobench.reformulation.routes import Route
 from drobench.solver.solver import Solver
 from drobench.training.budget import BudgetConfig
-from drobench.training.evaluation import EvaluationConfig
+from drobench.training.settings import EvaluationConfig
 
 _STAGE_PASSES = 20.0
 

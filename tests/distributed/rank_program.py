@@ -213,7 +213,7 @@ def _form(oracle: Any) -> dict[str, Any]:
 def task(case: Case, **limits: Any) -> Any:
     """Return a case as a run for Lightning, whose result counts as projected at the end."""
     from drobench.training.budget import BudgetConfig
-    from drobench.training.evaluation import EvaluationConfig
+    from drobench.training.settings import EvaluationConfig
     from drobench.training.task import Task
 
     route, start = prepare(case)

@@ -26,7 +26,7 @@ from drobench.reformulation.routes import find_route
 from drobench.registry import load_catalogue
 from drobench.solver import Communicator, SingleProcess, Solver
 from drobench.training.budget import BudgetConfig
-from drobench.training.evaluation import EvaluationConfig
+from drobench.training.settings import EvaluationConfig
 from drobench_plugins.solvers.exact_convex import ExactConvex, ExactConvexConfig
 from drobench_plugins.solvers.gcivr import Gcivr
 from drobench_plugins.solvers.pieces.gcivr_config import GcivrConfig

@@ -10,9 +10,14 @@ from drobench.app.commands.parsing import AddCommand, add_results, results_of
 from drobench.errors import DrobenchError
 
 if TYPE_CHECKING:
-    from omegaconf import DictConfig
+    from collections.abc import Sequence
 
+    from omegaconf import DictConfig
+    from rich.console import Console
+
+    from drobench.app.config import RunConfig
     from drobench.app.loading import LastDataset
+    from drobench.results.record import Record
 
 
 class RunFailed(DrobenchError):
@@ -31,7 +36,10 @@ def add_commands(add: AddCommand) -> None:
 
 
 def run_with_hydra(words: list[str]) -> int:
-    """Be the Hydra application that computes one run, or with `-m` several."""
+    """Be the Hydra application that computes one run, or with `-m` several.
+
+    Names and settings come from the list of plugins, so that mistakes, help and completion cost no import of theirs.
+    """
     import hydra
     from hydra._internal.utils import get_args_parser
 
@@ -44,13 +52,13 @@ def run_with_hydra(words: list[str]) -> int:
         group_names,
         register,
     )
-    from drobench.app.loading import LastDataset
     from drobench.app.overrides import check_overrides, with_home
     from drobench.app.results_folder import set_home_in_environment
+    from drobench.app.run_help import can_tell, help_text
     from drobench.harmless import harmless
-    from drobench.registry import load_catalogue
+    from drobench.registry import list_catalogue
 
-    catalogue = load_catalogue()
+    catalogue = list_catalogue()
     for trouble in catalogue.troubles:
         print(f"drobench: not used: {harmless(str(trouble))}", file=sys.stderr)
     register(catalogue)
@@ -66,19 +74,22 @@ def run_with_hydra(words: list[str]) -> int:
     sys.argv = ["drobench-run", *words]
     # Hydra would print errors and exit by itself; this way they arrive here and can be explained.
     os.environ["HYDRA_FULL_ERROR"] = "1"
-    datasets = LastDataset()
+    kept: dict[str, LastDataset] = {}
     started = False
 
     def job(composed: "DictConfig") -> float | None:
         nonlocal started
         started = True
-        return run_job(composed, datasets)
+        return run_job(composed, kept, typed.overrides)
 
     application = hydra.main(
         version_base=HYDRA_VERSION_BASE, config_path=str(data_dir("conf")), config_name=CONFIG_NAME
     )(job)
     try:
-        application()
+        if can_tell(typed):
+            print(help_text(typed, catalogue))
+        else:
+            application()
     except DrobenchError:
         raise
     except Exception as error:
@@ -86,6 +97,9 @@ def run_with_hydra(words: list[str]) -> int:
         if _is_hydras(error) or not (started or typed.multirun):
             raise ConfigError(explain(error, catalogue)) from error
         raise
+    finally:
+        if typed.multirun:
+            _show_board()
     return 0
 
 
@@ -96,44 +110,103 @@ def _is_hydras(error: Exception) -> bool:
     return isinstance(error, HydraException | OmegaConfBaseException)
 
 
-def run_job(composed: "DictConfig", datasets: "LastDataset") -> float | None:
-    """Compute one run for Hydra; returns the objective, which is what a Hydra sweeper minimises."""
-    from rich.markup import escape
+def run_job(composed: "DictConfig", kept: "dict[str, LastDataset]", typed: "Sequence[str]") -> float | None:
+    """Compute one run for Hydra.
+
+    Args:
+        composed: Its configuration, maybe of a list of plugins.
+        kept: What is kept from one job to the next of the same process.
+        typed: The overrides as they were typed, of which a multirun makes those of its jobs.
+
+    Returns:
+        The objective, which is what a Hydra sweeper minimises.
+
+    Raises:
+        RunFailed: If the run did.
+    """
+    from drobench.app.config import register, resolve
+    from drobench.app.listed_config import of_plugins, refuse_by_list
+    from drobench.registry import load_catalogue
+
+    # Before anything heavy is imported.
+    refuse_by_list(composed)
 
     from drobench.app.cell import run_cell
-    from drobench.app.config import register, resolve
     from drobench.app.console import LiveLine, open_console
-    from drobench.app.record_view import show_record
-    from drobench.registry import load_catalogue
-    from drobench.results.curves import StoredCurves
+    from drobench.app.loading import LastDataset
+    from drobench.app.multirun import group_of_job, is_multirun, label_of_job, note_run
     from drobench.results.record import FAILURES
-    from drobench.results.store import ResultStore
 
     catalogue = load_catalogue()
     register(catalogue)
-    config = resolve(composed)
+    config = resolve(of_plugins(composed, catalogue))
     if config.logger.group is None:
-        config.logger.group = _multirun()
+        config.logger.group = group_of_job()
     console = open_console(width=120)
     with LiveLine(console) as line:
+        datasets = kept.setdefault("datasets", LastDataset())
         record = run_cell(config, catalogue, on_evaluation=line, datasets=datasets)
-    show_record(console, record, StoredCurves(ResultStore(Path(config.results))).ending(record))
-    if line.rows == 0 and not config.trainer.distributed and record.status not in FAILURES:
-        console.print(f"[dim]It was there already; `drobench rerun {record.short_id}` computes it again.[/dim]")
-    console.print(f"[dim]{escape(str(Path(config.results) / record.run_id))}[/dim]", soft_wrap=True)
+    there = line.rows == 0 and not config.trainer.distributed and record.status not in FAILURES
+    if is_multirun():
+        note_run(record.run_id)
+        _show_line(console, record, label_of_job(typed), there=there)
+    else:
+        _show_run(console, record, config, there=there)
     if record.status in FAILURES:
         raise RunFailed(f"run {record.short_id} ended as {record.status}: {record.reason}")
     return None if record.iterates.last is None else record.iterates.last.objective
 
 
-def _multirun() -> str | None:
-    """Return a name that all jobs of one multirun share, in whatever processes they run; nothing for a single run."""
-    from hydra.core.hydra_config import HydraConfig
-    from hydra.types import RunMode
+def _show_line(console: "Console", record: "Record", label: str, *, there: bool) -> None:
+    """Print a run of a multirun: the board at the end says more of all of them."""
+    from drobench.app.record_view import show_line
 
-    if not HydraConfig.initialized() or HydraConfig.get().mode != RunMode.MULTIRUN:
-        return None
-    return f"multirun-{Path(HydraConfig.get().sweep.dir).name}"
+    show_line(console, record, label, "was there already" if there else None)
+
+
+def _show_run(console: "Console", record: "Record", config: "RunConfig", *, there: bool) -> None:
+    from rich.markup import escape
+
+    from drobench.app.identity import settings_beyond_defaults
+    from drobench.app.record_view import show_record
+    from drobench.results.curves import StoredCurves
+    from drobench.results.store import ResultStore
+
+    parts = {"solver": config.solver, "problem": config.problem, "dataset": config.dataset}
+    chosen = {name: settings_beyond_defaults(part) for name, part in parts.items()}
+    show_record(console, record, StoredCurves(ResultStore(Path(config.results))).ending(record), settings=chosen)
+    if there:
+        console.print(f"[dim]It was there already; `drobench rerun {record.short_id}` computes it again.[/dim]")
+    console.print(f"[dim]{escape(str(Path(config.results) / record.run_id))}[/dim]", soft_wrap=True)
+
+
+def _show_board() -> None:
+    """Print the comparison of the runs of the multirun that just ended, also where some of them failed."""
+    from rich.markup import escape
+
+    from drobench.app.multirun import take_begun
+
+    begun = take_begun()
+    if begun is None or not (wanted := set(begun.runs())):
+        return
+
+    from drobench.app.console import open_console
+    from drobench.app.leaderboard_view import show_leaderboard
+    from drobench.app.stored_comparison import compare_stored
+    from drobench.results.comparison.leaderboard import NothingToCompare
+    from drobench.results.store import ResultStore
+
+    console = open_console()
+    try:
+        compared = compare_stored(
+            ResultStore(begun.results),
+            lambda trouble: console.print(f"[yellow]left out:[/yellow] {escape(trouble.message)}", soft_wrap=True),
+            keep=lambda records: [record for record in records if record.run_id in wanted],
+        )
+    except NothingToCompare as error:
+        console.print(f"[yellow]{escape(str(error))}[/yellow]")
+    else:
+        show_leaderboard(console, compared.leaderboard)
 
 
 def rerun(options: argparse.Namespace) -> int:

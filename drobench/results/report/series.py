@@ -9,7 +9,7 @@ import polars
 
 from drobench.results.comparison.metrics import MEASURES as EVERY_RUNS
 from drobench.results.comparison.metrics import Known
-from drobench.results.metric import in_words
+from drobench.results.metric import titled
 from drobench.results.parts import certified_within
 from drobench.results.record import FAILURES, Record
 
@@ -90,7 +90,7 @@ def own_measures(records: Sequence[Record], asked: Sequence[str]) -> tuple[Quant
     return tuple(
         Quantity(
             name,
-            in_words(name, known.units.get(name), more=name in known.more),
+            titled(name, known.units.get(name), more=name in known.more),
             "linear",
             more=name in known.more,
             own=True,

@@ -1,0 +1,35 @@
+"""From a configuration that was composed of a list of plugins to one that the plugins themselves have checked."""
+
+from typing import cast
+
+from omegaconf import DictConfig, OmegaConf
+
+from drobench.app.config import REGISTRY_GROUPS, RunConfig, schema
+from drobench.app.config_checks import refuse_added_keys, refuse_other_names
+from drobench.registry import Catalogue
+
+
+def refuse_by_list(composed: DictConfig) -> None:
+    """Refuse what can be seen to be wrong without the plugins, before they are imported; `resolve` refuses it too."""
+    refuse_added_keys(composed)
+    refuse_other_names(composed, REGISTRY_GROUPS)
+
+
+def of_plugins(composed: DictConfig, catalogue: Catalogue) -> DictConfig:
+    """Return the same settings in the plugins' own dataclasses, whose checks `resolve` then makes.
+
+    Args:
+        composed: What Hydra made of a list, maybe in another process; one of the plugins' own is returned as it is.
+        catalogue: The plugins, not a list of them.
+
+    Raises:
+        UnknownName: If a plugin that was on the list is not there.
+    """
+    chosen = {group: OmegaConf.get_type(composed, group) for group in REGISTRY_GROUPS}
+    own = {group: schema(getattr(catalogue, group)(kind.name)) for group, kind in chosen.items()}
+    if own == chosen:
+        return composed
+    base = OmegaConf.structured(RunConfig)
+    for group, kind in own.items():
+        base[group] = OmegaConf.structured(kind)
+    return cast(DictConfig, OmegaConf.merge(base, OmegaConf.to_container(composed, resolve=False)))
