@@ -112,7 +112,7 @@ def run_job(composed: "DictConfig", datasets: "LastDataset") -> float | None:
     catalogue = load_catalogue()
     register(catalogue)
     config = resolve(composed)
-    if config.logger.group is None:
+    if getattr(config.logger, "group", "") is None:
         config.logger.group = _multirun()
     console = open_console(width=120)
     with LiveLine(console) as line:
