@@ -37,9 +37,10 @@ from drobench.registry import Catalogue, Registered
 from drobench.registry.exits import attempt_to_end, exits_raise
 from drobench.registry.hints import did_you_mean
 from drobench.training.budget import BudgetConfig
-from drobench.training.settings import EvaluationConfig, LoggerConfig, TrainerConfig
+from drobench.training.settings import EvaluationConfig, TrainerConfig
 
 __all__ = [
+    "CHOSEN_GROUPS",
     "CONFIG_NAME",
     "HYDRA_VERSION_BASE",
     "PLUGIN_GROUPS",
@@ -64,7 +65,10 @@ __all__ = [
 PLUGIN_GROUPS = ("dataset", "problem", "solver")
 """What a run's record describes with the package that it comes from."""
 REGISTRY_GROUPS = ("dataset", "problem", "model", "solver")
+"""Groups of settings whose choices are plugins, and which shape the result."""
+CHOSEN_GROUPS = (*REGISTRY_GROUPS, "logger")
 """Groups of settings whose choices are plugins."""
+NO_LOGGER = "none"
 CONFIG_NAME = "run"
 HYDRA_VERSION_BASE = "1.3"
 LARGEST_SEED = 2**63 - 1
@@ -85,7 +89,7 @@ class RunConfig:
     budget: BudgetConfig = MISSING
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     trainer: TrainerConfig = MISSING
-    logger: LoggerConfig = MISSING
+    logger: Any = MISSING
     seed: int = 0
     timeout: float | None = None
     """Seconds after which the whole run is given up; null: never."""
@@ -138,7 +142,7 @@ def register(catalogue: Catalogue) -> None:
 
 
 def _groups(catalogue: Catalogue) -> dict[str, Mapping[str, Registered[Any]]]:
-    return {group: getattr(catalogue, f"{group}s") for group in REGISTRY_GROUPS}
+    return {group: getattr(catalogue, f"{group}s") for group in CHOSEN_GROUPS}
 
 
 def _structured(found: Registered[Any]) -> DictConfig:
@@ -190,7 +194,7 @@ def resolve(config: DictConfig) -> RunConfig:
     """Return plain dataclasses; this is where impossible values are refused."""
     try:
         refuse_added_keys(config)
-        refuse_other_names(config, REGISTRY_GROUPS)
+        refuse_other_names(config, CHOSEN_GROUPS)
         with exits_raise():
             found = cast(RunConfig, OmegaConf.to_object(config))
     except OmegaConfBaseException as error:
@@ -207,7 +211,7 @@ def resolve(config: DictConfig) -> RunConfig:
 def _blamed(config: DictConfig, error: BaseException) -> str:
     """Say which part of a configuration could not be made: the one that cannot be made alone either."""
     text = attempt_to_end(error) if isinstance(error, SystemExit) else reason_of(error)
-    for group in (name for name in REGISTRY_GROUPS if not OmegaConf.is_missing(config, name)):
+    for group in (name for name in CHOSEN_GROUPS if not OmegaConf.is_missing(config, name)):
         try:
             with exits_raise():
                 OmegaConf.to_object(config[group])
@@ -252,9 +256,18 @@ def with_plugin_models(values: dict[str, Any]) -> dict[str, Any]:
     return values
 
 
-def from_yaml(text: str, catalogue: Catalogue) -> RunConfig:
-    """Return the typed configuration that `to_yaml` wrote, checked against the plugins installed now."""
+def from_yaml(text: str, catalogue: Catalogue, *, logged: bool = False) -> RunConfig:
+    """Return the typed configuration that `to_yaml` wrote, checked against the plugins installed now.
+
+    Args:
+        text: The YAML.
+        catalogue: The plugins.
+        logged: Whether the run goes to its logger. If not, it is nobody's business whose account and project it was
+            logged to, nor whether that logger is here, and the configuration has none.
+    """
     loaded = with_plugin_models(stored_mapping(text))
+    if not logged:
+        loaded["logger"] = {"name": NO_LOGGER}
     base = OmegaConf.structured(RunConfig)
     for group, entries in _groups(catalogue).items():
         settings = loaded.get(group)
@@ -275,11 +288,11 @@ def explain(error: Exception, catalogue: Catalogue) -> str:
     missing = re.search(r"Could not find '([\w/]+)/([^'/]+)'", str(error))
     if isinstance(error, MissingConfigException) and missing:
         group, name = missing.groups()
-        if group in REGISTRY_GROUPS:
+        if group in CHOSEN_GROUPS:
             known: Sequence[str] = tuple(_groups(catalogue)[group])
         else:
             known = tuple(error.options or ())
-        troubles = "".join(f"\n  {trouble}" for trouble in catalogue.troubles) if group in REGISTRY_GROUPS else ""
+        troubles = "".join(f"\n  {trouble}" for trouble in catalogue.troubles) if group in CHOSEN_GROUPS else ""
         note = f"\nPlugins that could not be used:{troubles}" if troubles else ""
         return (
             f"There is no {group} called {name!r}.{did_you_mean(name, known)} "

@@ -52,7 +52,7 @@ def be_rank(resolved: Path, known: Path | None = None) -> Record:
     begin = time.perf_counter()
     catalogue = load_catalogue()
     register(catalogue)
-    config = from_yaml(resolved.read_text(encoding="utf-8"), catalogue)
+    config = from_yaml(resolved.read_text(encoding="utf-8"), catalogue, logged=True)
     rank = _check_world(config.trainer)
     if known is not None:
         reference = json.loads(known.read_text(encoding="utf-8"))

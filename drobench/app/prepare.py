@@ -72,7 +72,7 @@ def prepare(
     """
     if told_by_launcher("RANK", alone=0) == 0:
         # The others do not log.
-        check_logger(config.logger)
+        check_logger(catalogue.logger(config.logger.name).entry)
     problem, data = config.problem.name, config.dataset.name
     dataset: Dataset | DataFacts | None = None
     refusal: Exception | None = None

@@ -73,7 +73,7 @@ def plan(sweep: Sweep, extra: Sequence[str], catalogue: Catalogue, results: Path
         if any(word.startswith("results=") for word in (*words, *extra)):
             raise ConfigError("A sweep keeps all cells in one folder: use `--results DIR` instead of `results=DIR`.")
         config.results = str(results)
-        if config.logger.group is None:
+        if getattr(config.logger, "group", "") is None:
             config.logger.group = sweep.name
         if config.timeout is None:
             config.timeout = sweep.timeout

@@ -171,8 +171,7 @@ def repeated(
         options: For `run_cell`.
     """
     config = from_yaml(store.config(record.run_id), catalogue)
-    # Whose account and project a stranger's run was logged to is none of our business.
-    config = replace(config, results=str(folder), logger=replace(config.logger, name="none"))
+    config = replace(config, results=str(folder))
     changed = why_stale(record, code_of(config, catalogue, record.others.get("route") or ()))
     again = run_cell(config, catalogue, datasets=datasets, optima=optima, **options)
     reason = why_not_repeatable(record, stored_values(store.config(record.run_id)))

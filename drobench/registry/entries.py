@@ -293,8 +293,9 @@ class ReformulationEntry(Entry):
 class LoggerEntry(Entry):
     """A place that curves go to.
 
-    The factory is called with a config, the `RunCard` of the run and a folder that belongs to its log alone, and
-    returns a `RunLog`, which opens a logger of Lightning.
+    The factory is called with a config, the `RunCard` of the run and a folder that belongs to its log alone and need
+    not exist. It returns a `Logger` of Lightning, which is given the settings, the curve and, under `summary/`, the
+    outcome; or a `RunLog`, which decides about all of that. What either raises becomes a warning that names the logger.
 
     Attributes:
         package: What must be importable for it; empty: nothing beyond what is installed anyway.
@@ -303,6 +304,7 @@ class LoggerEntry(Entry):
 
     kind: ClassVar[str] = "logger"
 
+    config: type = NoSettings
     package: str = ""
     install: str = ""
 

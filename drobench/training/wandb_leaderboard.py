@@ -14,11 +14,11 @@ import wandb
 
 from drobench.results.comparison.board import Leaderboard
 from drobench.results.report.formats import csv_columns, csv_rows, format_markdown
-from drobench.training.settings import LoggerConfig
+from drobench.training.settings import WandbConfig
 from drobench.training.wandb_session import start_run, tolerated
 
 
-def log_leaderboard(leaderboard: Leaderboard, run_ids: Iterable[str], config: LoggerConfig, logs: Path) -> None:
+def log_leaderboard(leaderboard: Leaderboard, run_ids: Iterable[str], config: WandbConfig, logs: Path) -> None:
     """Log the boards as tables, and as an artifact that gets a new version whenever they change.
 
     Args:

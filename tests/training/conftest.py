@@ -195,13 +195,16 @@ class Bench:
         **settings: Any,
     ) -> Any:
         """Train the task in `folder`, with checkpoints only where a test asks for them."""
-        from drobench.training.loggers import make_logger
-        from drobench.training.settings import LoggerConfig, TrainerConfig
+        from drobench.registry import load_catalogue
+        from drobench.training.loggers import make_log
+        from drobench.training.settings import TrainerConfig
         from drobench.training.trainer import train
 
         folder.mkdir(parents=True, exist_ok=True)
         trainer = TrainerConfig(**{"checkpoint_seconds": None, **settings})
-        with make_logger(LoggerConfig(logger, group="bench"), self.card(), folder / "log") as log:
+        entry = load_catalogue().logger(logger).entry
+        settings = {"group": "bench"} if logger == "wandb" else {}
+        with make_log(entry, entry.config(**settings), self.card(), folder / "log") as log:
             return train(task, trainer, log, folder, on_evaluation)
 
     def alone(self, name: str, steps: int) -> tuple[Tensor, dict[str, Any]]:
