@@ -21,6 +21,12 @@ from drobench.reformulation.divergence import (
 from drobench.reformulation.finite_sum import DropRobustness, FiniteSumToComposite
 from drobench.reformulation.groups import GroupPenaltyToComposite, GroupsToSaddle, WorstGroupToComposite
 from drobench.reformulation.names import RELAXATION
+from drobench.reformulation.prices import (
+    PowerBallToComposite,
+    PriceToComposite,
+    SmoothedPriceToComposite,
+    SpectralToComposite,
+)
 from drobench.reformulation.reformulation import Reformulation, ReformulationConfig
 from drobench.reformulation.saddle import ToSaddle
 from drobench.reformulation.wasserstein import WassersteinToComposite
@@ -34,6 +40,10 @@ REFORMULATIONS: tuple[type[Reformulation], ...] = (
     Chi2PenaltyToComposite,
     Chi2BallToComposite,
     CVaRToComposite,
+    PriceToComposite,
+    SmoothedPriceToComposite,
+    PowerBallToComposite,
+    SpectralToComposite,
     WassersteinToComposite,
     WassersteinToConstrained,
     ConstraintsToComposite,

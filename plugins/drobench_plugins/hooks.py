@@ -59,6 +59,7 @@ def drobench_problems() -> list[ProblemEntry]:
         constrained_quadratic,
         divergence_classification,
         divergence_regression,
+        further_adversaries,
         group_classification,
         intersectional_fairness,
         noisy_group_fairness,
@@ -69,6 +70,7 @@ def drobench_problems() -> list[ProblemEntry]:
     modules = (
         divergence_classification,
         divergence_regression,
+        further_adversaries,
         group_classification,
         wasserstein_logistic,
         noisy_group_fairness,

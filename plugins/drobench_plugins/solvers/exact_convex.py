@@ -16,7 +16,10 @@ from typing import Any
 from torch import Tensor
 
 from drobench.objective.ambiguity_sets import Chi2Ball, KLBall
+from drobench.objective.divergence_prices import DivergencePrice
 from drobench.objective.group_adversary import GroupAdversary
+from drobench.objective.power_divergences import CressieReadBall
+from drobench.objective.tail_risks import SpectralRisk
 from drobench.objective.wasserstein import WassersteinRisk
 from drobench.registry import SolverEntry
 from drobench.solver import Communicator, FiniteSum, ReferenceOracle, RobustRisk, Solver
@@ -25,9 +28,16 @@ from drobench_plugins.solvers.pieces.exact.ball import at_kink, solve_ball
 from drobench_plugins.solvers.pieces.exact.conic import MOST_CONIC_SAMPLES, has_cones, has_kinks
 from drobench_plugins.solvers.pieces.exact.kinked import solve_kinked
 from drobench_plugins.solvers.pieces.exact.smooth import WARM_ITERATIONS, solve_smooth
-from drobench_plugins.solvers.pieces.exact.tail import solve_tail, solve_tail_smoothly, tail_level
+from drobench_plugins.solvers.pieces.exact.tail import (
+    solve_mixture_smoothly,
+    solve_price_smoothly,
+    solve_tail,
+    solve_tail_smoothly,
+    tail_level,
+)
 from drobench_plugins.solvers.pieces.exact.transport import solve_transport
 from drobench_plugins.solvers.pieces.exact.worst_group import solve_worst_group, solve_worst_group_smoothly
+from drobench_plugins.solvers.pieces.exact.written import solve_written
 
 
 @dataclass
@@ -75,12 +85,20 @@ class ExactConvex(Solver[ExactConvexState]):
             level = tail_level(form.ambiguity, form.losses.samples)
             if level is not None:
                 return (solve_tail if few else solve_tail_smoothly)(form, level, accuracy)
+            if isinstance(form.ambiguity, SpectralRisk):
+                if few and has_cones(form.losses):
+                    return solve_written(form, accuracy)
+                return solve_mixture_smoothly(form, form.ambiguity.parts(form.losses.samples), accuracy)
+            if isinstance(form.ambiguity, DivergencePrice) and form.ambiguity.slopes == "jump":
+                if has_kinks(form.losses):
+                    return solve_written(form, accuracy)
+                return solve_price_smoothly(form, form.ambiguity, accuracy)
             if isinstance(form.ambiguity, GroupAdversary) and form.ambiguity.worst_only:
                 if few and has_cones(form.losses):
                     return solve_worst_group(form, form.ambiguity, accuracy)
                 return solve_worst_group_smoothly(form, form.ambiguity, start, accuracy)
         if has_kinks(form.losses):
-            if isinstance(form, RobustRisk) and isinstance(form.ambiguity, KLBall | Chi2Ball):
+            if isinstance(form, RobustRisk) and isinstance(form.ambiguity, KLBall | Chi2Ball | CressieReadBall):
                 return solve_ball(form, accuracy)
             return solve_kinked(form, accuracy), None
         # Where all losses are equal, as at the origin, a ball has a kink: start from plain training instead.
