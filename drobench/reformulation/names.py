@@ -18,6 +18,7 @@ OWN_NAMES = frozenset(
         "wasserstein_reduced",
         "wasserstein_literal",
         "wasserstein_constraints",
+        "wasserstein_regression",
         "smoothed_constraints",
         "projected_constraints",
         "group_penalty",

@@ -31,6 +31,7 @@ from drobench.reformulation.reformulation import Reformulation, ReformulationCon
 from drobench.reformulation.saddle import ToSaddle
 from drobench.reformulation.wasserstein import WassersteinToComposite
 from drobench.reformulation.wasserstein_constraints import WassersteinToConstrained
+from drobench.reformulation.wasserstein_regression import WassersteinRegressionToComposite
 
 # Equivalent rewritings come first: a relaxation is taken only when nothing else leads to the solver.
 REFORMULATIONS: tuple[type[Reformulation], ...] = (
@@ -46,6 +47,7 @@ REFORMULATIONS: tuple[type[Reformulation], ...] = (
     SpectralToComposite,
     WassersteinToComposite,
     WassersteinToConstrained,
+    WassersteinRegressionToComposite,
     ConstraintsToComposite,
     GroupPenaltyToComposite,
     WorstGroupToComposite,

@@ -65,6 +65,7 @@ def drobench_problems() -> list[ProblemEntry]:
         noisy_group_fairness,
         ranking_fairness,
         wasserstein_logistic,
+        wasserstein_regression,
     )
 
     modules = (
@@ -73,6 +74,7 @@ def drobench_problems() -> list[ProblemEntry]:
         further_adversaries,
         group_classification,
         wasserstein_logistic,
+        wasserstein_regression,
         noisy_group_fairness,
         intersectional_fairness,
         ranking_fairness,
