@@ -8,7 +8,11 @@ from drobench.objective.forms import Constrained, FiniteSum, NativeForm, RobustR
 from drobench.objective.losses import LogisticLoss
 from drobench.objective.outer_functions import NoOuter
 from drobench.objective.wasserstein import WassersteinRisk
+from drobench.objective.wasserstein_regression import WassersteinRegressionRisk
 from drobench.reformulation.reformulation import Reformulation, ReformulationConfig
+
+# What has an adversary, or constraints, that can be left out.
+_ADVERSARIAL = (RobustRisk, WassersteinRisk, WassersteinRegressionRisk, Constrained)
 
 
 class FiniteSumToComposite(Reformulation):
@@ -36,9 +40,13 @@ class DropRobustness(Reformulation):
     final = True
 
     def accepts(self, form: Any) -> bool:
-        return isinstance(form, RobustRisk | WassersteinRisk | Constrained)
+        return isinstance(form, _ADVERSARIAL)
 
-    def apply(self, form: RobustRisk | WassersteinRisk | Constrained, options: ReformulationConfig) -> FiniteSum:
+    def apply(
+        self,
+        form: RobustRisk | WassersteinRisk | WassersteinRegressionRisk | Constrained,
+        options: ReformulationConfig,
+    ) -> FiniteSum:
         if isinstance(form, Constrained):
             return form.objective
         if isinstance(form, WassersteinRisk):

@@ -21,10 +21,17 @@ from drobench.reformulation.divergence import (
 from drobench.reformulation.finite_sum import DropRobustness, FiniteSumToComposite
 from drobench.reformulation.groups import GroupPenaltyToComposite, GroupsToSaddle, WorstGroupToComposite
 from drobench.reformulation.names import RELAXATION
+from drobench.reformulation.prices import (
+    PowerBallToComposite,
+    PriceToComposite,
+    SmoothedPriceToComposite,
+    SpectralToComposite,
+)
 from drobench.reformulation.reformulation import Reformulation, ReformulationConfig
 from drobench.reformulation.saddle import ToSaddle
 from drobench.reformulation.wasserstein import WassersteinToComposite
 from drobench.reformulation.wasserstein_constraints import WassersteinToConstrained
+from drobench.reformulation.wasserstein_regression import WassersteinRegressionToComposite
 
 # Equivalent rewritings come first: a relaxation is taken only when nothing else leads to the solver.
 REFORMULATIONS: tuple[type[Reformulation], ...] = (
@@ -34,8 +41,13 @@ REFORMULATIONS: tuple[type[Reformulation], ...] = (
     Chi2PenaltyToComposite,
     Chi2BallToComposite,
     CVaRToComposite,
+    PriceToComposite,
+    SmoothedPriceToComposite,
+    PowerBallToComposite,
+    SpectralToComposite,
     WassersteinToComposite,
     WassersteinToConstrained,
+    WassersteinRegressionToComposite,
     ConstraintsToComposite,
     GroupPenaltyToComposite,
     WorstGroupToComposite,

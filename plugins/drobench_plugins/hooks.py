@@ -59,18 +59,22 @@ def drobench_problems() -> list[ProblemEntry]:
         constrained_quadratic,
         divergence_classification,
         divergence_regression,
+        further_adversaries,
         group_classification,
         intersectional_fairness,
         noisy_group_fairness,
         ranking_fairness,
         wasserstein_logistic,
+        wasserstein_regression,
     )
 
     modules = (
         divergence_classification,
         divergence_regression,
+        further_adversaries,
         group_classification,
         wasserstein_logistic,
+        wasserstein_regression,
         noisy_group_fairness,
         intersectional_fairness,
         ranking_fairness,

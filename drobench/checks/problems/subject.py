@@ -14,6 +14,7 @@ from drobench.errors import DrobenchError
 from drobench.objective.composite import Composite
 from drobench.objective.predictor import ModelConfig
 from drobench.problem.problem import Problem
+from drobench.reformulation.chains import MakeStep
 from drobench.reformulation.reformulation import Reformulation
 from drobench.reformulation.routes import REFORMULATIONS
 from drobench.registry import ProblemEntry, load_catalogue
@@ -55,7 +56,8 @@ class ProblemSubject(Checks):
 
     def rewritings(self, problem: Problem) -> list[Reformulation]:
         """Return the equivalent, or smoothed, ways to a composite."""
-        steps = [make() for make in (*REFORMULATIONS, *reformulations_of(self.catalogue()))]
+        makers: list[MakeStep] = [*REFORMULATIONS, *reformulations_of(self.catalogue())]
+        steps = [make() for make in makers]
         return [
             step
             for step in steps

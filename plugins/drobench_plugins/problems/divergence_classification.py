@@ -5,7 +5,7 @@ parameters and the worst case over weights `p` of the samples:
 
     kl_classification    penalty: sum p f - gamma KL(p || 1/m);  ball: KL(p || 1/m) <= radius
     chi2_classification  variance: mean f + Var f / (2 gamma);  exact: the same with p >= 0;  ball: D(p) <= radius
-    cvar_classification  mean of the worst share `level` of the losses
+    cvar_classification  mean of the worst share `level` of the losses; kl, chi2: the same at a price; entropic: a bound
 
 where `D(p) = (m / 2) sum (p_i - 1/m)^2`.
 """
@@ -31,6 +31,7 @@ from drobench.objective.forms import RobustRisk
 from drobench.objective.predictor import Model
 from drobench.objective.regularizers import ElasticNet
 from drobench.objective.score_losses import ScoreLoss
+from drobench.objective.tail_risks import CappedChi2, CappedKL
 from drobench.registry import ProblemEntry, load_catalogue
 from drobench.registry.losses import loss_called, loss_settings
 from drobench_plugins.problems.classification import Classification
@@ -131,15 +132,26 @@ class CVaRClassificationConfig(RobustConfig):
 
     level: float = 0.1
     """Share of the worst samples that counts; 1 is the plain mean."""
+    variant: str = "exact"
+    """`exact`; `kl` or `chi2` (smoothed: the adversary also pays gamma times this divergence); `entropic` (the entropic
+    value at risk of this level, an upper bound of CVaR: a KL ball of radius -ln level)."""
+    gamma: float = 0.1
+    """Price of the divergence in the smoothed variants: near 0 they are CVaR, large is close to plain risk."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        require_one_of(self, "variant", ("exact", "kl", "chi2", "entropic"))
+        require_positive(self, "gamma")
         if not 0.0 < self.level <= 1.0:
             raise SettingError(f"{type(self).__name__}.level must be in (0, 1]; found {self.level}. Change `level=`.")
 
     def ambiguity(self) -> AmbiguitySet:
         """Return the adversary."""
-        return CVaR(self.level)
+        if self.variant == "entropic":
+            return KLBall(-math.log(self.level))
+        if self.variant == "exact":
+            return CVaR(self.level)
+        return (CappedKL if self.variant == "kl" else CappedChi2)(self.level, self.gamma)
 
 
 class DivergenceClassification(Classification):
