@@ -54,6 +54,10 @@ class Predictor(ABC):
         """Return the initial parameters, in float64."""
 
     @abstractmethod
+    def module(self, point: Tensor) -> nn.Module:
+        """Return a module with these parameters, from features laid flat to `(rows, outputs)`, in double precision."""
+
+    @abstractmethod
     def losses(self, features: Tensor, targets: Tensor, loss: ScoreLoss) -> Losses:
         """Return the losses of these samples as functions of the parameters."""
 
