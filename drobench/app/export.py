@@ -45,7 +45,9 @@ class RawModel(nn.Module):
         self.register_buffer("feature_scale", torch.from_numpy(solution.feature_scale))
         self.link = solution.link
         self.target_scale = solution.table.target_scale if solution.classes == 0 else None
-        self.network = solution.predictor().module(torch.from_numpy(solution.point)).requires_grad_(False)
+        predictor = solution.predictor()
+        self.one_score = predictor.outputs == 1
+        self.network = predictor.module(torch.from_numpy(solution.point)).requires_grad_(False)
 
     def forward(self, rows: Tensor) -> dict[str, Tensor]:
         """Return `scores` and `probabilities`, or `predictions`, of rows `(rows, raw columns)`."""
@@ -54,7 +56,8 @@ class RawModel(nn.Module):
         values = torch.where(self.feature_code.isnan(), filled, (filled == self.feature_code).to(rows.dtype))
         features = torch.where(self.feature_flag, gap[:, self.feature_source].to(rows.dtype), values)
         scores = self.network((features - self.feature_mean) / self.feature_scale)
-        scores = scores[:, 0] if scores.shape[1] == 1 else scores
+        # A module of one output may leave the second dimension out.
+        scores = scores.reshape(-1) if self.one_score else scores
         if self.target_scale is not None:
             return {"predictions": scores * self.target_scale}
         if self.link is None:

@@ -55,7 +55,10 @@ class Predictor(ABC):
 
     @abstractmethod
     def module(self, point: Tensor) -> nn.Module:
-        """Return a module with these parameters, from features laid flat to `(rows, outputs)`, in double precision."""
+        """Return a module with these parameters, from features laid flat to scores, in double precision.
+
+        With one output its answers may be `(rows,)` or `(rows, 1)`.
+        """
 
     @abstractmethod
     def losses(self, features: Tensor, targets: Tensor, loss: ScoreLoss) -> Losses:
