@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -10,6 +10,9 @@ from drobench.data.encoder import TableEncoder, number_encoder
 from drobench.data.encoding import encode, is_frame
 from drobench.errors import DrobenchError
 from drobench.results.record import Record
+
+if TYPE_CHECKING:
+    from drobench.objective.predictor import Predictor
 
 Array = np.ndarray[Any, np.dtype[Any]]
 LINKS = ("logistic", "softmax")
@@ -97,10 +100,20 @@ class Solution:
         """Return the scores of rows: `(rows,)`, or with more than two classes `(rows, classes)`."""
         import torch
 
-        from drobench.objective.predictor import build_predictor
-
         features = self.features(rows)
         scaled = torch.from_numpy((features - self.feature_mean) / self.feature_scale)
+        with torch.no_grad():
+            scores = self.predictor().scores(torch.from_numpy(self.point).to(torch.float64), scaled)
+        return scores.numpy()
+
+    def predictor(self) -> "Predictor":
+        """Return the model as a function of its parameters and encoded, scaled features.
+
+        Raises:
+            DrobenchError: The solution is of another model.
+        """
+        from drobench.objective.predictor import build_predictor
+
         predictor = build_predictor(self.model, self.shape or len(self.feature_mean), self.classes)
         if predictor.dimension != self.point.size:
             raise DrobenchError(
@@ -109,9 +122,7 @@ class Solution:
                 "have, which are not known of new rows. Settings of the problem may leave them out, such as "
                 "`problem.proxy_features=false`."
             )
-        with torch.no_grad():
-            scores = predictor.scores(torch.from_numpy(self.point).to(torch.float64), scaled)
-        return scores.numpy()
+        return predictor
 
     def decision_function(self, rows: Any) -> Array:
         """Return the scores, by the name that scikit-learn has for them."""

@@ -46,6 +46,16 @@ class LinearPredictor(Predictor):
     def start(self, generator: torch.Generator) -> Tensor:
         return torch.zeros(self.dimension, dtype=torch.float64)
 
+    @torch.no_grad()
+    def module(self, point: Tensor) -> torch.nn.Module:
+        blocks = point.to(torch.float64).view(self.outputs, -1)
+        weights = blocks[:, :-1] if self.intercept else blocks
+        layer = torch.nn.Linear(weights.shape[1], self.outputs, bias=self.intercept, dtype=torch.float64)
+        layer.weight.copy_(weights)
+        if self.intercept:
+            layer.bias.copy_(blocks[:, -1])
+        return layer
+
     def losses(self, features: Tensor, targets: Tensor, loss: ScoreLoss) -> Losses:
         if self.intercept:
             features = torch.cat([features, features.new_ones(features.shape[0], 1)], dim=1)

@@ -6,8 +6,8 @@ building it, so that `drobench plugins` and the composition of a config stay qui
 
 import dataclasses
 import math
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -202,6 +202,7 @@ class DatasetEntry(Entry):
         files: What has to be in the cache before the data can be used; empty where nothing has to be fetched.
         licence: Under which terms the publisher offers the data, in a few words; empty if there is nothing to say.
         intake: For data that nobody may hand out, and whose files have no fixed content: how they are taken over.
+        on_request: For words of `provides` that are true only with a setting, this setting, e.g. `group=COLUMN`.
     """
 
     kind: ClassVar[str] = "dataset"
@@ -210,10 +211,12 @@ class DatasetEntry(Entry):
     files: tuple[RemoteFile, ...] = ()
     licence: str = ""
     intake: Intake | None = None
+    on_request: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self._require(_is_set_of_words(self.provides), "provides", "a frozenset of words")
+        self._require(self.on_request.keys() <= self.provides, "on_request", "settings for words of `provides`")
         self._require(
             isinstance(self.files, tuple) and all(isinstance(file, RemoteFile) for file in self.files),
             "files",

@@ -4,6 +4,7 @@
     sweep       sweep
     comparison  leaderboard, report, plot
     runs        show
+    export      export
     bundles     pack, verify, merge
     plugins     plugins, new, check
     data        data

@@ -208,4 +208,10 @@ def entry() -> DatasetEntry:
         factory=load_tabular_dataset,
         # What there is depends on the file and on the settings, and is checked when it is loaded.
         provides=frozenset({"labels", "binary_labels", "targets", "groups", "attributes"}),
+        on_request={
+            "groups": "group=COLUMN",
+            "attributes": "attributes=[COLUMN,...]",
+            "labels": "task=classification",
+            "targets": "task=regression",
+        },
     )

@@ -85,7 +85,8 @@ class GroupClassification(Classification):
             raise SettingError(
                 f"problem.groups={self.config.groups} needs a dataset that says which group a row belongs to; found "
                 f"that {self.dataset.name!r} provides {', '.join(sorted(self.dataset.provides))}. Use "
-                "problem.groups=label or client, or a dataset with groups, such as adult_twin."
+                "problem.groups=label or client, or a dataset with groups, such as adult_twin; dataset=tabular has "
+                "them with `dataset.group=COLUMN`."
             )
         groups = torch.cat(known)
         return groups * self.dataset.classes + labels if self.config.groups == "attribute_and_label" else groups

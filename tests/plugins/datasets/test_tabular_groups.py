@@ -1,10 +1,13 @@
 """Groups and attributes of a user's table, and the problems that they open."""
 
+import re
+
 import numpy as np
 import polars as pl
 import pytest
 
 from drobench.data.dataset import DataError
+from drobench.errors import DrobenchError
 from drobench_plugins.datasets.tabular import TabularConfig, load_tabular_dataset
 
 ROWS = 300
@@ -108,3 +111,25 @@ def test_problems_run_on_a_table(words, path, run, tmp_path):
     record = run(*named, *words, results=tmp_path / "results")
     assert record.status == "budget_spent"
     assert record.iterates.last.objective < float("inf")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("problem=noisy_group_fairness",), "Set `dataset.group=COLUMN`"),
+        (("problem=intersectional_fairness",), "Set `dataset.attributes=[COLUMN,...]`"),
+        (("problem=kl_regression",), "Set `dataset.task=regression`"),
+        (("dataset.task=regression", "dataset.label=age"), "Set `dataset.task=classification`"),
+    ],
+)
+def test_what_a_problem_needs_is_asked_for_by_a_setting_that_is_named(words, told, path, run, tmp_path):
+    named = ("dataset=tabular", f"dataset.path={path}", "dataset.label=paid", "budget=smoke")
+    with pytest.raises(DrobenchError, match=re.escape(told)):
+        run(*named, *words, results=tmp_path / "results")
+
+
+def test_groups_that_only_a_setting_of_the_problem_asks_for_are_a_recorded_failure(path, run, tmp_path):
+    named = ("dataset=tabular", f"dataset.path={path}", "dataset.label=paid", "problem.groups=attribute")
+    record = run(*named, "problem=group_classification", "budget=smoke", results=tmp_path / "results")
+    assert record.status == "failed"
+    assert "dataset=tabular has them with `dataset.group=COLUMN`" in record.reason
