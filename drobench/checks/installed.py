@@ -9,6 +9,7 @@ from drobench.checks.loss_checks import LossChecks
 from drobench.checks.model_checks import ModelChecks
 from drobench.checks.no_network import tried_at_import
 from drobench.checks.problem_checks import ProblemChecks
+from drobench.checks.reformulation_checks import ReformulationChecks
 from drobench.checks.solver_checks import SolverChecks
 from drobench.checks.subject import Checks
 from drobench.checks.two_ranks import Request, on_two_processes
@@ -21,6 +22,7 @@ KINDS: Mapping[str, type[Checks]] = MappingProxyType(
         "dataset": DatasetChecks,
         "model": ModelChecks,
         "loss": LossChecks,
+        "reformulation": ReformulationChecks,
     }
 )
 

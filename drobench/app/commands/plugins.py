@@ -11,7 +11,7 @@ from drobench.errors import DrobenchError
 if TYPE_CHECKING:
     from drobench.registry import Catalogue, Entry
 
-KINDS = ("solver", "problem", "dataset", "model", "loss")
+KINDS = ("solver", "problem", "dataset", "model", "loss", "reformulation")
 _OUTCOMES = ("passed", "failed", "skipped")
 _EXIT_FAILED = 1
 
@@ -72,12 +72,9 @@ def new(options: argparse.Namespace) -> int:
     target = options.output / name
     files = write_package(kind, name, target)
     console.print(f"{escape(str(target))}: a {kind} in src/{name}/{kind}.py, its tests, {files} files. Next:\n")
-    for line in (
-        f"cd {target}",
-        "pip install -e '.[test]'",
-        "pytest",
-        f"drobench run {words_of_a_run(kind, name)}",
-    ):
+    words = words_of_a_run(kind, name)
+    last = f"drobench run {words}" if words else f"drobench check {name}"
+    for line in (f"cd {target}", "pip install -e '.[test]'", "pytest", last):
         console.print(f"  {escape(line)}", soft_wrap=True)
     return 0
 

@@ -1,12 +1,12 @@
 """The problem in question, and what it is posed on."""
 
-import functools
 from typing import Any, ClassVar
 
 import pytest
 import torch
 from torch import Tensor
 
+from drobench.checks.embedded_data import fitting_dataset
 from drobench.checks.small_data import shortened
 from drobench.checks.subject import Checks
 from drobench.data.dataset import Dataset
@@ -17,14 +17,10 @@ from drobench.problem.problem import Problem
 from drobench.reformulation.chains import MakeStep
 from drobench.reformulation.reformulation import Reformulation
 from drobench.reformulation.routes import REFORMULATIONS
-from drobench.registry import ProblemEntry, load_catalogue
+from drobench.registry import ProblemEntry
 from drobench.registry.reformulations import reformulations_of
 
 SPLITS = ("train", "validation", "test")
-# Two widths of a smoothing.
-WIDE, NARROW = 0.1, 0.01
-# How much two ways to one number may differ, relative to it.
-EXACT = 1e-8
 _POINTS = 3
 _SCALE = 0.3
 
@@ -88,22 +84,7 @@ class ProblemSubject(Checks):
             entry = self.catalogue().dataset(given).entry
             found: Dataset = entry.factory(entry.config(**self.dataset_settings))
             return found
-        for name, found_entry in self.catalogue().datasets.items():
-            entry = found_entry.entry
-            fetched = entry.files or entry.intake
-            if self.subject.needs <= entry.provides and not fetched:
-                dataset = _embedded(name)
-                if dataset is not None and self.subject.needs <= dataset.provides:
-                    return dataset
+        fitting = fitting_dataset(self.subject.needs, self.catalogue())
+        if fitting is not None:
+            return fitting
         pytest.skip(f"no dataset at hand provides {', '.join(sorted(self.subject.needs))}")
-
-
-@functools.cache
-def _embedded(name: str) -> Dataset | None:
-    """Return an installed dataset with its defaults; `None` where these will not do."""
-    entry = load_catalogue().dataset(name).entry
-    try:
-        found: Dataset = entry.factory(entry.config())
-    except DrobenchError:
-        return None
-    return found

@@ -8,14 +8,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from drobench.checks.problems.subject import EXACT, WIDE, ProblemSubject
-from drobench.objective.composite import Composite
+from drobench.checks.comparing import EXACT, WIDE, slopes_in_a_direction, smooth_part
+from drobench.checks.problems.subject import ProblemSubject
 from drobench.objective.forms import Constrained, RobustRisk
 from drobench.problem.problem import Problem
 from drobench.reformulation.reformulation import ReformulationConfig
-
-_DIFFERENCE = 1e-5
-_GRADIENT_TOLERANCE = 1e-5
 
 
 class ValueChecks(ProblemSubject):
@@ -86,7 +83,7 @@ class ValueChecks(ProblemSubject):
             lifted = step.lift(point)
             yield (
                 f"{step.name}, as a composite,",
-                functools.partial(_smooth_part, new),
+                functools.partial(smooth_part, new),
                 (lifted, new.smooth_gradient(lifted)),
             )
 
@@ -94,25 +91,13 @@ class ValueChecks(ProblemSubject):
         self, what: str, value: Callable[[Tensor], Tensor], gradient: tuple[Tensor, Tensor], seed: int
     ) -> None:
         """Compare directional derivatives with central differences."""
-        point, slopes = gradient
-        generator = torch.Generator().manual_seed(seed)
-        direction = torch.randn(len(point), generator=generator, dtype=torch.float64)
-        direction = direction / direction.norm()
-        above, below = (float(value(point + sign * _DIFFERENCE * direction)) for sign in (1.0, -1.0))
-        expected, found = (above - below) / (2.0 * _DIFFERENCE), float(slopes.dot(direction))
-        scale = 1.0 + float(slopes.norm())
+        expected, found, agree = slopes_in_a_direction(value, *gradient, seed)
         self.expect(
-            abs(expected - found) <= _GRADIENT_TOLERANCE * scale,
+            agree,
             f"the gradient of {what} to agree with finite differences, {expected:.6g} in a random direction",
             f"{found:.6g}",
             "correct the gradient, or the value",
         )
-
-
-def _smooth_part(form: Composite, point: Tensor) -> Tensor:
-    """Return the composite without its regularizer, which may be infinite at the point."""
-    estimate = form.estimate(point[None], form.everything(), None)
-    return estimate.loss_value[0] + form.outer.value(estimate.inner_value[0], estimate.shift)
 
 
 def _weights(count: int) -> Tensor:
