@@ -30,6 +30,7 @@ from drobench.app.config_checks import (
 from drobench.app.overrides import ConfigError, as_override, check_overrides, shown, with_home
 from drobench.app.plain_yaml import read_plain_yaml
 from drobench.app.results_folder import at_home
+from drobench.app.shipped_files import data_dir
 from drobench.errors import DrobenchError, SettingError, require_non_negative, require_one_of, require_positive
 from drobench.reasons import reason_of
 from drobench.reformulation.reformulation import ReformulationConfig
@@ -69,7 +70,6 @@ REGISTRY_GROUPS = ("dataset", "problem", "model", "solver")
 CONFIG_NAME = "run"
 HYDRA_VERSION_BASE = "1.3"
 LARGEST_SEED = 2**63 - 1
-_PACKAGE = Path(__file__).resolve().parent.parent
 
 
 @dataclass
@@ -101,12 +101,6 @@ class RunConfig:
         require_one_of(self, "trust", ("same", "patch", "any"))
         # Neither Hydra nor a variable of the environment does what a shell does with ~.
         self.results = str(at_home(Path(self.results)))
-
-
-def data_dir(name: str) -> Path:
-    """Return `conf/` or `sweeps/`: inside the package when installed from a wheel, beside it in a checkout."""
-    installed = _PACKAGE / name
-    return installed if installed.is_dir() else _PACKAGE.parent / name
 
 
 def schema(found: Registered[Any]) -> type:
