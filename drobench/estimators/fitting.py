@@ -12,7 +12,7 @@ from drobench.data.build import build_dataset
 from drobench.data.dataset import Dataset, DatasetConfig
 from drobench.errors import SettingError
 from drobench.estimators.certificate import Certificate, bound_below, provable
-from drobench.estimators.settings import settings_of
+from drobench.estimators.settings import settings_of, solver_for
 from drobench.objective.forms import Constrained, NativeForm
 from drobench.objective.predictor import LinearPredictor
 from drobench.problem.problem import Problem
@@ -30,9 +30,6 @@ from drobench.training.task import task_of
 AUTO = "auto"
 LARGEST_AUTO = 2000
 """Training rows up to which `auto` asks a reference solver: beyond, interior points take longer than the fit."""
-# Why these: docs/estimators.md, "Which solver".
-_FOR_LINEAR = "newton"
-_FOR_NETWORKS = "lbfgs"
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -104,6 +101,7 @@ def dataset_of(
 
 def fit(plan: Plan, dataset: Dataset, catalogue: Catalogue) -> Fit:
     """Return the solution that the plan finds on the data."""
+    catalogue.check_model(plan.model, dataset.name, dataset.provides)
     model_entry = catalogue.model(plan.model).entry
     model = PluginModel(model_entry, settings_of(model_entry.config, plan.model_settings, "model_settings"))
     problem: Problem = plan.problem.factory(plan.settings, dataset, model)
@@ -116,16 +114,28 @@ def fit(plan: Plan, dataset: Dataset, catalogue: Catalogue) -> Fit:
 def _chosen_solver(plan: Plan, problem: Problem, catalogue: Catalogue) -> SolverEntry:
     name = plan.solver
     if name == AUTO:
-        name = _FOR_LINEAR if isinstance(problem.predictor, LinearPredictor) else _FOR_NETWORKS
+        if plan.solver_settings:
+            raise SettingError(
+                f"solver_settings are those of a solver that is named; found {plan.solver_settings!r} with "
+                'solver="auto". Name the solver.'
+            )
+        name = solver_for(_kind(problem))
     return catalogue.solver(name).entry
+
+
+def _kind(problem: Problem) -> str:
+    """Return what decides on a solver: a linear model, one with a loss that has kinks, or a network."""
+    if not isinstance(problem.predictor, LinearPredictor):
+        return "network"
+    loss = getattr(problem, "loss", None)
+    return "kinked" if loss is not None and math.isinf(loss.largest_bend) else "linear"
 
 
 def _solved(plan: Plan, problem: Problem, catalogue: Catalogue, entry: SolverEntry, form: NativeForm) -> Fit:
     """Run a solver, and take the best iterate that was seen: by validation error, or by the objective without one."""
     route = find_route(form, entry.accepts, plan.reformulation)
     check_requirements(entry, route.form, [found.entry for found in catalogue.solvers.values()])
-    given = {} if plan.solver == AUTO else plan.solver_settings
-    solver = entry.factory(settings_of(entry.config, given, "solver_settings"))
+    solver = entry.factory(settings_of(entry.config, plan.solver_settings, "solver_settings"))
     task = task_of(problem, route, solver, plan.reformulation, plan.budget, EvaluationConfig(), seed=plan.seed)
     loop = run_alone(task)
     scores, point = _best_of(loop)
@@ -159,7 +169,8 @@ def _with_reference(plan: Plan, found: Fit, catalogue: Catalogue) -> Fit:
     for entry in exact:
         if entry.name == found.solver or not isinstance(convex, entry.accepts):
             continue
-        reference = replace(plan, solver=entry.name, solver_settings={}, budget=BudgetConfig(steps=1))
+        # A step of theirs is a whole solve, after which they say that they have come to their end.
+        reference = replace(plan, solver=entry.name, solver_settings={}, budget=BudgetConfig(steps=2))
         try:
             found = _joined(found, _solved(reference, found.problem, catalogue, entry, convex), plan.solver == AUTO)
         except Exception as error:  # whatever a reference solver raises, it is not the fit that failed

@@ -2,9 +2,13 @@
 
 import dataclasses
 from collections.abc import Mapping
+from functools import cache
 from numbers import Real
 from typing import Any, TypeVar
 
+import yaml
+
+from drobench.app.shipped_files import data_dir
 from drobench.errors import SettingError
 from drobench.registry import Catalogue, ProblemEntry
 from drobench.registry.hints import did_you_mean
@@ -40,7 +44,7 @@ def settings_of(config: type[Settings], values: Mapping[str, Any], what: str) ->
 
 
 def find_problem(name: str, endings: tuple[str, ...], catalogue: Catalogue) -> ProblemEntry:
-    """Return the problem of this name, which may be short for one with one of the endings: `kl`, `kl_regression`."""
+    """Return the problem of this name, which may be short for one that goes on with `_` and one of the endings."""
     for candidate in (name, *(f"{name}_{ending}" for ending in endings)):
         if candidate in catalogue.problems:
             return catalogue.problem(candidate).entry
@@ -99,6 +103,13 @@ def problem_settings(entry: ProblemEntry, given: Mapping[str, Any], further: Map
     return settings_of(entry.config, {**further, **strengths}, "problem_settings")
 
 
+@cache
+def solver_for(kind: str) -> str:
+    """Return the solver that `auto` is for a kind of problem, `linear`, `kinked` or `network`."""
+    chosen: dict[str, str] = yaml.safe_load((data_dir("conf") / "estimators.yaml").read_text(encoding="utf-8"))
+    return chosen[kind]
+
+
 def budget_of(budget: Any) -> BudgetConfig:
     """Return the budget: of so many passes, with these limits and targets, or the preset of this name."""
     if budget is None:
@@ -115,8 +126,7 @@ def budget_of(budget: Any) -> BudgetConfig:
 
 
 def _preset(name: str) -> Mapping[str, Any]:
-    # Only a budget by name needs what reads configurations.
-    from drobench.app.config import data_dir  # noqa: PLC0415
+    # It brings Hydra along, which only a budget by name is worth.
     from drobench.app.plain_yaml import read_plain_yaml  # noqa: PLC0415
 
     files = {file.stem: file for file in (data_dir("conf") / "budget").glob("*.yaml")}
