@@ -87,12 +87,14 @@ class RunConfig:
     trainer: TrainerConfig = MISSING
     logger: LoggerConfig = MISSING
     seed: int = 0
+    """Of the start and of all sampling; `dataset.seed` fixes instance and split."""
     timeout: float | None = None
     """Seconds after which the whole run is given up; null: never."""
     trust: str = "same"
     """What a stored run must have in common with the code here to be taken instead of being computed: `same`, the code
     itself; `patch`, the versions of its packages up to the last number; `any`, nothing."""
     results: str = "results"
+    """The folder of results."""
 
     def __post_init__(self) -> None:
         if self.seed > LARGEST_SEED:
