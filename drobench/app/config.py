@@ -91,12 +91,14 @@ class RunConfig:
     trainer: TrainerConfig = MISSING
     logger: Any = MISSING
     seed: int = 0
+    """Of the start and of all sampling; `dataset.seed` fixes instance and split."""
     timeout: float | None = None
     """Seconds after which the whole run is given up; null: never."""
     trust: str = "same"
     """What a stored run must have in common with the code here to be taken instead of being computed: `same`, the code
     itself; `patch`, the versions of its packages up to the last number; `any`, nothing."""
     results: str = "results"
+    """The folder of results."""
 
     def __post_init__(self) -> None:
         if self.seed > LARGEST_SEED:
@@ -298,7 +300,9 @@ def explain(error: Exception, catalogue: Catalogue) -> str:
         owners = _owners(key, catalogue)
         if owners:
             group, name = key.split(".")[:2]
-            return f"The {group} that was chosen has no setting `{name}`; it is one of {group}={', '.join(owners)}."
+            chosen = _chosen(group, str(error.__cause__ or error), catalogue)
+            having = f"it is one of {group}={', '.join(owners)}"
+            return f"The {group} that was chosen{chosen} has no setting `{name}`; {having}."
         return f"There is no setting `{key}`.{did_you_mean(key, _all_keys(catalogue))} See `drobench run --cfg job`."
     return text
 
@@ -311,6 +315,17 @@ def _owners(key: str, catalogue: Catalogue) -> list[str]:
         for called, found in _groups(catalogue).get(group, {}).items()
         if name in {item.name for item in dataclasses.fields(found.entry.config)}
     ]
+
+
+def _chosen(group: str, message: str, catalogue: Catalogue) -> str:
+    """Return which plugin omegaconf complains of, where its class belongs to one alone; in a grid it may be any."""
+    kind = re.search(r"(?:object_type=|not in ')(\w+)", message)
+    names = [
+        called
+        for called, found in _groups(catalogue)[group].items()
+        if kind is not None and found.entry.config.__name__ == kind.group(1)
+    ]
+    return f", {names[0]}," if len(names) == 1 else ""
 
 
 def _all_keys(catalogue: Catalogue) -> list[str]:

@@ -1,6 +1,6 @@
 """From a configuration that was composed of a list of plugins to one that the plugins themselves have checked."""
 
-from typing import cast
+from typing import Any, cast
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -25,7 +25,7 @@ def of_plugins(composed: DictConfig, catalogue: Catalogue) -> DictConfig:
     Raises:
         UnknownName: If a plugin that was on the list is not there.
     """
-    chosen = {group: OmegaConf.get_type(composed, group) for group in CHOSEN_GROUPS}
+    chosen: dict[str, Any] = {group: OmegaConf.get_type(composed, group) for group in CHOSEN_GROUPS}
     own = {group: schema(getattr(catalogue, group)(kind.name)) for group, kind in chosen.items()}
     if own == chosen:
         return composed

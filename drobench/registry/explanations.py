@@ -8,7 +8,7 @@ import itertools
 import re
 import textwrap
 from collections.abc import Iterator
-from typing import Any, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 TEXT = "explanation"
 """Where a field without source keeps its text, in its metadata."""
@@ -49,9 +49,8 @@ def settings_of(config: type) -> list[Setting]:
 
 def type_text(hint: Any) -> str:
     """Return a type as a person writes it who knows configurations and not necessarily Python."""
-    words = re.sub(r"\b(?:typing|builtins|pathlib)\.", "", hint.__name__ if isinstance(hint, type) else str(hint))
-    if isinstance(hint, type) and getattr(hint, "__args__", ()):
-        words = str(hint)  # the name of `list[int]` is `list`
+    bare = isinstance(hint, type) and not get_args(hint)  # the name of `list[int]` is `list`
+    words = re.sub(r"\b(?:typing|builtins|pathlib)\.", "", hint.__name__ if bare else str(hint))
     words = re.sub(r"Optional\[(.*)\]$", r"\1 | None", words)
     return words.replace("NoneType", "None").replace(" | None", " or null").replace(" | ", " or ")
 

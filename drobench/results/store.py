@@ -147,6 +147,21 @@ class ResultStore:
         with self.lock(run_id), self._explained("written to"):
             return self._set_aside(self._folder(run_id), run_id)
 
+    def remove(self, run_id: str) -> None:
+        """Remove a run, whatever it is, and nothing that other runs use; what `.older` keeps of it stays there.
+
+        Args:
+            run_id: The full id.
+
+        Raises:
+            RunBusy: If another process works on it.
+            StoreUnusable: If the folder cannot be written to.
+        """
+        with self.lock(run_id), self._explained("written to"):
+            # Under another name first, so that nobody finds half of it.
+            self._writing.mkdir(exist_ok=True)
+            shutil.rmtree(self._folder(run_id).rename(self._writing / temporary_name()))
+
     def curve(self, run_id: str) -> polars.DataFrame:
         """The evaluations of a run; raises as `read` does."""
         with self._explained("read"):

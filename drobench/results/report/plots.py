@@ -28,7 +28,7 @@ class PlotUnwritable(DrobenchError):
     """A figure cannot be written where it should go."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Figure:
     """One figure of a report.
 
@@ -41,6 +41,27 @@ class Figure:
     name: str
     title: str
     spec: Spec
+
+    def rendered(self, form: str) -> bytes:
+        """Return the figure as the content of a file of one of `FORMATS`.
+
+        Raises:
+            SettingError: If it is none of them.
+        """
+        _check_format(form)
+        return _rendered(self.spec)[form]()
+
+    def save(self, file: str | Path) -> Path:
+        """Write the figure; the ending of the file's name says in which of `FORMATS`."""
+        target = Path(file)
+        write_atomically(target, self.rendered(target.suffix.removeprefix(".")))
+        return target
+
+    def _repr_svg_(self) -> str:
+        return self.rendered("svg").decode()
+
+    def __repr__(self) -> str:
+        return f"<figure {self.name}: {self.title}>"
 
 
 def all_figures(content: Content) -> Iterator[Figure]:
@@ -76,8 +97,7 @@ def write_plots(content: Content, folder: Path, formats: Sequence[str] = FORMATS
         PlotUnwritable: If the folder cannot be written to.
     """
     for name in formats:
-        if name not in FORMATS:
-            raise SettingError(f"The format of a plot must be one of {', '.join(FORMATS)}; found {name!r}.")
+        _check_format(name)
     written = []
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -92,6 +112,11 @@ def write_plots(content: Content, folder: Path, formats: Sequence[str] = FORMATS
             f"The plots cannot be written to {folder} ({error}). Choose another `--output`."
         ) from error
     return written
+
+
+def _check_format(name: str) -> None:
+    if name not in FORMATS:
+        raise SettingError(f"The format of a plot must be one of {', '.join(FORMATS)}; found {name!r}.")
 
 
 def _convergence_figures(content: Content, view: BoardView) -> Iterator[Figure]:
