@@ -89,6 +89,7 @@ def test_a_factory_that_returns_something_else_is_named(factory, found):
         make()
 
 
+@pytest.mark.process
 def test_a_catalogue_imports_no_reformulation():
     program = "import sys, drobench.registry; print('drobench.reformulation.routes' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -36,16 +36,17 @@ def test_the_optimum_is_theirs(name, datasets, tmp_path):
     settings = dict(stored["here"])
     if stored["problem"] != "wasserstein_logistic":
         settings["loss"] = stored["loss"]
-    # They have no quadratic part, without which balls and tails are not certified: a millionth, then.
-    least = 0.0 if stored["problem"].startswith("wasserstein") else 1e-6
+    # They have no quadratic part, without which balls and tails are not certified.
+    least = 0.0 if stored["problem"].startswith("wasserstein") else 1e-5
     dataset = datasets["targets" if "regression" in stored["problem"] else "labels"]
     problem = entry.factory(entry.config(**settings, l2=least), dataset, ModelConfig())
-    # What they found is worth to us what it is worth to them, and nothing is much better.
+    # What they found is worth to us what it is worth to them, and nothing is better.
     point = torch.tensor(stored["point"], dtype=torch.float64)
-    assert float(problem.form.value(point)) == pytest.approx(stored["value"], rel=1e-5)
+    worth = float(problem.form.value(point))
+    assert worth - 0.5 * least * float(point.square().sum()) == pytest.approx(stored["value"], rel=1e-6)
     found = find_optimum(problem, {"answer": name}, CATALOGUE, tmp_path)
     assert found.optimum is not None, found.reason
-    assert found.optimum.value == pytest.approx(stored["value"], rel=2e-5)
+    assert stored["value"] * (1.0 - 1e-6) <= found.optimum.value <= worth + 1e-9
 
 
 def test_every_family_is_compared():
