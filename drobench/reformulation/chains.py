@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
 
+from torch import Tensor
+
 from drobench.errors import DrobenchError
 from drobench.reformulation.reformulation import Reformulation, ReformulationConfig
 
@@ -133,6 +135,38 @@ def applied(step: Reformulation, form: Any, options: ReformulationConfig) -> Any
             f"{type(form).__name__}; found a {type(found).__name__}. Correct `apply` or `produces`."
         )
     return found
+
+
+class Chain(Reformulation):
+    """Several steps as one: what is true of any of them is true of the chain."""
+
+    def __init__(self, steps: Sequence[Reformulation]) -> None:
+        self.steps = tuple(steps)
+        self.name = ", then ".join(step.name for step in self.steps)
+        self.consumes, self.produces = self.steps[0].consumes, self.steps[-1].produces
+        self.relaxation = any(step.relaxation for step in self.steps)
+        self.final = self.steps[-1].final
+        self.projects = any(step.projects for step in self.steps)
+        # The longest: in each stage the others have the next of their own widths, or their last.
+        self.default_widths = max((step.default_widths for step in self.steps), key=len)
+
+    def accepts(self, form: Any) -> bool:
+        return self.steps[0].accepts(form)
+
+    def apply(self, form: Any, options: ReformulationConfig) -> Any:
+        for step in self.steps:
+            form = applied(step, form, options)
+        return form
+
+    def lift(self, point: Tensor) -> Tensor:
+        for step in self.steps:
+            point = step.lift(point)
+        return point
+
+    def recover(self, point: Tensor) -> Tensor:
+        for step in reversed(self.steps):
+            point = step.recover(point)
+        return point
 
 
 def stages_of(steps: Sequence[Reformulation], native: Any, options: ReformulationConfig) -> Iterator[Any]:

@@ -10,7 +10,7 @@ from drobench.objective.ambiguity_sets import KLPenalty
 from drobench.objective.composite import Composite
 from drobench.objective.forms import Constrained, FiniteSum, MinMax, RobustRisk
 from drobench.objective.regularizers import ElasticNet
-from drobench.reformulation.chains import ReformulationError
+from drobench.reformulation.chains import Chain, ReformulationError
 from drobench.reformulation.reformulation import Reformulation, ReformulationConfig
 from drobench.reformulation.routes import NoRouteError, find_route
 
@@ -223,3 +223,18 @@ def test_forms_are_not_written_anew_where_nothing_can_follow(t20, monkeypatch):
     monkeypatch.setattr(KLToComposite, "apply", lambda *_: pytest.fail("it was applied"))
     risk = RobustRisk(t20, KLPenalty(0.5), REGULARIZER)
     assert find_route(risk, (FiniteSum,), OPTIONS).names == ["drop_robustness (relaxation)"]
+
+
+def test_a_chain_of_steps_is_a_step(first, hat):
+    wide = step("wide", First, (Second, lambda form, options: Second(form.risk, options.gamma)),
+                default_widths=(1.0, 0.5))  # fmt: skip
+    loose = type("loose", (to_goal,), {"relaxation": True, "default_widths": (0.3, 0.2, 0.1), "projects": True})
+    chain = Chain([wide(), loose()])
+    assert chain.name == "wide, then to_goal"
+    assert (chain.relaxation, chain.projects, chain.produces) == (True, True, Goal)
+    assert chain.default_widths == (0.3, 0.2, 0.1)
+    assert chain.accepts(first)
+    assert not chain.accepts(Second(None))
+    assert chain.apply(first, ReformulationConfig(gamma=0.2)).widths == (0.2, 0.2)
+    torch.testing.assert_close(chain.lift(hat), 4.0 * hat)
+    torch.testing.assert_close(chain.recover(chain.lift(hat)), hat)
