@@ -55,7 +55,7 @@ class Search:
     circles: set[str] = field(default_factory=set)
     """Names of steps that would be taken again from where they, or steps after them, led."""
     refusals: dict[str, str] = field(default_factory=dict)
-    """Why a step could not be applied, by its name."""
+    """Why a step could not be taken, by its name; a run that does without it is none the worse."""
 
     def __post_init__(self) -> None:
         self._waiting: list[tuple[int, int, bool, int, Link]] = []
@@ -78,8 +78,8 @@ class Search:
         """Put all steps that can be taken from a form on the list."""
         taken = {step.name for step in steps}
         for make in self.makers:
-            step = make()
-            if not _accepts(step, form):
+            step = self._accepting(make, form)
+            if step is None:
                 continue
             if step.name in taken:
                 self.circles.add(step.name)
@@ -93,11 +93,8 @@ class Search:
         last = link.steps[-1]
         try:
             form = applied(last, link.origin, self.options)
-        except ReformulationError:
-            raise
-        except DrobenchError as error:
-            # Another chain may do without this step; if none does, the reason is in the message.
-            self.refusals[last.name] = str(error)
+        except Exception as error:  # of a plugin; another chain may do without it, and if none does this is the reason
+            self.refusals[last.name] = _reason(error)
             return
         if form is link.origin:
             self.circles.add(last.name)
@@ -106,24 +103,33 @@ class Search:
 
     def _leads_on(self, produced: type) -> bool:
         """Return whether some step may begin from such a form."""
-        return any(_overlap(make().consumes, produced) for make in self.makers)
+        return any(_overlap(step.consumes, produced) for make in self.makers if (step := self._made(make)) is not None)
+
+    def _made(self, make: MakeStep) -> Reformulation | None:
+        try:
+            return make()
+        except Exception as error:  # of a plugin, which is not to stop the runs of others
+            self.refusals[getattr(make, "__name__", "of a plugin")] = _reason(error)
+            return None
+
+    def _accepting(self, make: MakeStep, form: Any) -> Reformulation | None:
+        """Return a step that accepts the form, or `None`."""
+        step = self._made(make)
+        if step is None or not isinstance(form, step.consumes):
+            return None
+        try:
+            return step if step.accepts(form) else None
+        except Exception as error:  # of a plugin, as above
+            self.refusals[step.name] = f"`accepts` must answer for any form, and raised {_reason(error)}"
+            return None
+
+
+def _reason(error: Exception) -> str:
+    return str(error) if isinstance(error, DrobenchError) else f"{type(error).__name__}: {error}"
 
 
 def _overlap(one: type, other: type) -> bool:
     return issubclass(one, other) or issubclass(other, one)
-
-
-def _accepts(step: Reformulation, form: Any) -> bool:
-    if not (isinstance(form, step.consumes)):
-        return False
-    try:
-        return bool(step.accepts(form))
-    except Exception as error:
-        raise ReformulationError(
-            f"`accepts` of the reformulation {step.name!r} must answer for any form; for a {type(form).__name__} it "
-            f"raised {type(error).__name__}: {error}. Correct it to return False for forms that it does not know, or "
-            "leave its plugin out (DROBENCH_DISABLE_PLUGINS)."
-        ) from error
 
 
 def applied(step: Reformulation, form: Any, options: ReformulationConfig) -> Any:

@@ -201,12 +201,25 @@ def test_what_breaks_the_contract_is_named(first):
     with pytest.raises(ReformulationError, match=r"'wrong' must make a Goal.*of a First; found a str"):
         find_route(first, (Goal,), OPTIONS, [wrong])
 
-    def fail(self, form):
-        raise AttributeError("no losses")
 
-    failing = type("failing", (Step,), {"name": "failing", "accepts": fail})
-    with pytest.raises(ReformulationError, match=r"'failing' must answer for any form; for a First .*no losses"):
-        find_route(first, (Goal,), OPTIONS, [failing])
+def _raise(*_):
+    raise AttributeError("no losses")
+
+
+@pytest.mark.parametrize(
+    ("broken", "reason"),
+    [
+        (type("broken", (Step,), {"name": "broken", "accepts": _raise}), "`accepts` must answer for any form"),
+        (type("broken", (Step,), {"name": "broken", "__init__": _raise}), "AttributeError: no losses"),
+        (step("broken", First, (Second, _raise)), "AttributeError: no losses"),
+    ],
+    ids=["accepts", "made", "apply"],
+)
+def test_a_broken_step_stops_nobody_else_and_is_named_where_it_is_missed(broken, reason, first):
+    assert find_route(first, (Goal,), OPTIONS, [broken, to_second, to_goal]).names == ["to_second", "to_goal"]
+    assert find_route(first.risk, (Composite,), OPTIONS, [broken]).names == ["kl_penalty"]
+    with pytest.raises(NoRouteError, match=f"'broken' could not be taken: {reason}"):
+        find_route(first, (Goal,), OPTIONS, [broken])
 
 
 def test_an_author_is_told_what_to_bring(first, t20):

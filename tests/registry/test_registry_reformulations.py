@@ -81,7 +81,11 @@ def test_the_reserved_names_are_those_that_there_are():
 
 @pytest.mark.parametrize(
     ("factory", "found"),
-    [(lambda config: "a step", "found a str"), (lambda config: type("Mine", (Mine,), {"name": "yours"})(), "'yours'")],
+    [
+        (lambda config: "a step", "found a str"),
+        (lambda config: type("Mine", (Mine,), {"name": "yours"})(), "'yours'"),
+        (lambda config: 1 / 0, "raised ZeroDivisionError: division by zero"),
+    ],
 )
 def test_a_factory_that_returns_something_else_is_named(factory, found):
     (make,) = reformulations_of(catalogue_of(one=plugin(entry(factory=factory))))
