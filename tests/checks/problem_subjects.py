@@ -5,12 +5,13 @@ from dataclasses import dataclass
 import torch
 
 from drobench.objective.ambiguity_sets import KLPenalty
-from drobench.objective.forms import Constrained, Constraints, FiniteSum, RobustRisk
+from drobench.objective.forms import Constrained, Constraints, FiniteSum, NativeForm, RobustRisk
 from drobench.objective.losses import LinearMarginLosses, LogisticLoss
 from drobench.objective.predictor import build_predictor
 from drobench.objective.regularizers import ElasticNet
 from drobench.problem.metrics import SplitScore, binary_errors
 from drobench.problem.problem import Problem
+from drobench.reformulation.reformulation import Reformulation
 from drobench.registry import ProblemEntry
 
 
@@ -200,3 +201,44 @@ def entry(factory=Risk, **changes) -> ProblemEntry:
         **changes,
     }
     return ProblemEntry(**fields)
+
+
+class HiddenRisk(Risk):
+    """A good one, of a form of its own: a robust risk within a form that only a plugin's step opens."""
+
+    def __init__(self, config, dataset, model) -> None:
+        super().__init__(config, dataset, model)
+        self.form = Hidden(self.form)
+
+
+class Hidden(NativeForm):
+    def __init__(self, risk):
+        self.risk, self.dimension, self.regularizer = risk, risk.dimension, risk.regularizer
+
+    samples = property(lambda self: self.risk.samples)
+    convex = property(lambda self: self.risk.convex)
+
+    def value(self, point):
+        return self.risk.value(point)
+
+    def smooth_gradient(self, point):
+        return self.risk.smooth_gradient(point)
+
+
+class Opening(Reformulation):
+    name = "opening"
+    consumes = Hidden
+    produces = RobustRisk
+
+    def accepts(self, form):
+        return isinstance(form, Hidden)
+
+    def apply(self, form, options):
+        return form.risk
+
+
+class OpeningWrongly(Opening):
+    """It makes another problem of it."""
+
+    def apply(self, form, options):
+        return RobustRisk(form.risk.losses, KLPenalty(0.1), form.risk.regularizer)
