@@ -91,11 +91,9 @@ class ScoreChecks(ProblemSubject):
             rows = problem.row_scores(point, split)
             if rows is None or data is None:
                 continue
-            whole = torch.zeros(data.rows, dtype=torch.int64)
+            groups = torch.zeros(data.rows, dtype=torch.int64) if rows.groups is None else rows.groups
             try:
-                group_table(
-                    whole if rows.groups is None else rows.groups, rows.truth, rows.scores, rows.loss, rows.task
-                )
+                group_table(groups, rows.truth, rows.scores, rows.loss, rows.task)
                 found = "" if rows.truth.shape[0] == data.rows else f"{rows.truth.shape[0]} rows"
             except SettingError as error:
                 found = str(error)
