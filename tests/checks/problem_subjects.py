@@ -1,6 +1,6 @@
 """A small problem that passes its checks, and one of it for each promise that can be broken."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -9,8 +9,9 @@ from drobench.objective.forms import Constrained, Constraints, FiniteSum, Native
 from drobench.objective.losses import LinearMarginLosses, LogisticLoss
 from drobench.objective.predictor import build_predictor
 from drobench.objective.regularizers import ElasticNet
-from drobench.problem.metrics import SplitScore, binary_errors
+from drobench.problem.metrics import Metric, SplitScore, binary_errors
 from drobench.problem.problem import Problem
+from drobench.problem.row_scores import RowScores
 from drobench.reformulation.reformulation import Reformulation
 from drobench.registry import ProblemEntry
 
@@ -150,6 +151,36 @@ class NoNumberIsRight(Risk):
 class ScoresWhatIsNotThere(Risk):
     def score(self, point, split):
         return super().score(point, split) or SplitScore(error=0.5)
+
+
+class Described(Risk):
+    """A good one that measures more, and scores single rows."""
+
+    metrics = (Metric("accuracy", better="more"),)
+
+    def score(self, point, split):
+        plain = super().score(point, split)
+        return None if plain is None else replace(plain, extra={"accuracy": 1.0 - plain.error})
+
+    def row_scores(self, point, split):
+        rows = self.splits[split]
+        return None if rows is None else RowScores(rows.labels, self.predictor.scores(point, rows.features))
+
+
+class DescribedTwice(Described):
+    metrics = (*Described.metrics, *Described.metrics)
+
+
+class SplitInFront(Risk):
+    def score(self, point, split):
+        plain = super().score(point, split)
+        return None if plain is None else replace(plain, extra={"test_accuracy": 1.0 - plain.error})
+
+
+class LosesARow(Described):
+    def row_scores(self, point, split):
+        rows = super().row_scores(point, split)
+        return None if rows is None else RowScores(rows.truth[1:], rows.scores[1:])
 
 
 class AlwaysDouble(Risk):

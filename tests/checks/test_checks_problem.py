@@ -50,6 +50,9 @@ BROKEN = {
         subjects.entry(subjects.ScoresWhatIsNotThere),
         {"a_missing_split_has_no_score"},
     ),
+    "described_twice": (subjects.entry(subjects.DescribedTwice), {"metrics_have_plain_names"}),
+    "split_in_front": (subjects.entry(subjects.SplitInFront), {"metrics_have_plain_names"}),
+    "loses_a_row": (subjects.entry(subjects.LosesARow), {"row_scores_are_of_the_rows"}),
     "always_double": (subjects.entry(subjects.AlwaysDouble), {"precision_is_that_of_the_data"}),
 }
 
@@ -68,6 +71,12 @@ class TestRandomStart(OnBreastCancer):
     """A good one whose start is drawn."""
 
     entry = subjects.entry(subjects.RandomStart)
+
+
+class TestDescribed(OnBreastCancer):
+    """A good one that measures more."""
+
+    entry = subjects.entry(subjects.Described)
 
 
 class TestNetworkRisk(OnBreastCancer):
