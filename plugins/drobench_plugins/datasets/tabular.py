@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from drobench.data.build import build_dataset
 from drobench.data.dataset import DataError, Dataset, DatasetConfig
 from drobench.data.encoder import UNSEEN, Label, TableEncoder
-from drobench.data.encoding import encode
+from drobench.data.encoding import coded_columns
 from drobench.data.fitting import FILLING, fit_columns
 from drobench.data.splitting import split_of_labels
 from drobench.errors import require_one_of, require_positive
@@ -118,14 +118,15 @@ def load_tabular_dataset(config: TabularConfig) -> Dataset:
         groups=groups,
     )
     _refuse_same_names(encoder, path)
+    coded = coded_columns(encoder, raw)
     notes += [
         *notes_on_labels(table[label], config.task),
         *notes_on_groups(config.group, groups, columns.get("groups")),
-        *notes_on_features(encoder, raw, parts[0]),
+        *notes_on_features(encoder, coded, raw[parts[0]]),
     ]
     return build_dataset(
         "tabular",
-        encode(encoder, raw),
+        encoder.expansion().apply(coded),
         answers.codes,
         config,
         feature_names=encoder.feature_names,
