@@ -19,6 +19,7 @@ from drobench.app.cell import run_cell
 from drobench.app.claims import contradictions, iterate_values
 from drobench.app.code import code_of
 from drobench.app.config import from_yaml
+from drobench.app.encoding_claims import encoding_mismatches
 from drobench.app.freshness import why_stale
 from drobench.app.loading import LastDataset
 from drobench.app.mismatches import Mismatch, compared
@@ -100,6 +101,7 @@ class Verifier:
         evaluator = Evaluator(problem, None if record.optimum is None else record.optimum.value)
         yield from self._start(record, problem, evaluator, part.dtype)
         points = self.store.solution(record.run_id)
+        yield from encoding_mismatches(record, points, dataset, exact)
         for name in ITERATES:
             recorded = getattr(record.iterates, name)
             if recorded is None:
