@@ -21,6 +21,7 @@ from drobench.reformulation.reformulation import ReformulationConfig
 from drobench.reformulation.routes import find_route
 from drobench.registry import Catalogue, ProblemEntry, SolverEntry, check_requirements
 from drobench.registry.models import PluginModel
+from drobench.registry.reformulations import reformulations_of
 from drobench.training.budget import BudgetConfig
 from drobench.training.evaluation import Scores
 from drobench.training.loop import SolverLoop, run_alone
@@ -101,8 +102,10 @@ def dataset_of(
 
 def fit(plan: Plan, dataset: Dataset, catalogue: Catalogue) -> Fit:
     """Return the solution that the plan finds on the data."""
-    catalogue.check_model(plan.model, dataset.name, dataset.provides)
     model_entry = catalogue.model(plan.model).entry
+    if model_entry.needs - dataset.provides:
+        needs = ", ".join(sorted(model_entry.needs))
+        raise SettingError(f"model={plan.model!r} needs {needs}; rows of X are rows of numbers. Choose another model.")
     model = PluginModel(model_entry, settings_of(model_entry.config, plan.model_settings, "model_settings"))
     problem: Problem = plan.problem.factory(plan.settings, dataset, model)
     found = _solved(plan, problem, catalogue, _chosen_solver(plan, problem, catalogue), problem.form)
@@ -133,7 +136,7 @@ def _kind(problem: Problem) -> str:
 
 def _solved(plan: Plan, problem: Problem, catalogue: Catalogue, entry: SolverEntry, form: NativeForm) -> Fit:
     """Run a solver, and take the best iterate that was seen: by validation error, or by the objective without one."""
-    route = find_route(form, entry.accepts, plan.reformulation)
+    route = find_route(form, entry.accepts, plan.reformulation, reformulations_of(catalogue))
     check_requirements(entry, route.form, [found.entry for found in catalogue.solvers.values()])
     solver = entry.factory(settings_of(entry.config, plan.solver_settings, "solver_settings"))
     task = task_of(problem, route, solver, plan.reformulation, plan.budget, EvaluationConfig(), seed=plan.seed)
