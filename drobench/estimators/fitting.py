@@ -1,7 +1,7 @@
 """One fit: data in memory, a problem, a route, the counted oracle, a solver, and what is proved of its solution."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from drobench.reformulation.reformulation import ReformulationConfig
 from drobench.reformulation.routes import find_route
 from drobench.registry import Catalogue, ProblemEntry, SolverEntry, check_requirements
 from drobench.registry.models import PluginModel
+from drobench.registry.reformulations import reformulations_of
 from drobench.training.budget import BudgetConfig
 from drobench.training.evaluation import Scores
 from drobench.training.loop import SolverLoop, run_alone
@@ -101,14 +102,20 @@ def dataset_of(
 
 def fit(plan: Plan, dataset: Dataset, catalogue: Catalogue) -> Fit:
     """Return the solution that the plan finds on the data."""
-    catalogue.check_model(plan.model, dataset.name, dataset.provides)
     model_entry = catalogue.model(plan.model).entry
+    if model_entry.needs - dataset.provides:
+        needs = ", ".join(sorted(model_entry.needs))
+        raise SettingError(f"model={plan.model!r} needs {needs}; rows of X are rows of numbers. Choose another model.")
     model = PluginModel(model_entry, settings_of(model_entry.config, plan.model_settings, "model_settings"))
     problem: Problem = plan.problem.factory(plan.settings, dataset, model)
+    asks = _asks_reference(plan, dataset)
+    if asks and plan.solver == AUTO and _kind(problem) == "kinked":
+        # First-order methods take longer to come near than a reference takes to be there.
+        for exact in _references(plan, problem, catalogue):
+            if isinstance(exact, Fit) and exact.certificate.tight:
+                return exact
     found = _solved(plan, problem, catalogue, _chosen_solver(plan, problem, catalogue), problem.form)
-    if found.certificate.tight or not _asks_reference(plan, dataset):
-        return found
-    return _with_reference(plan, found, catalogue)
+    return _with_references(plan, found, catalogue) if asks and not found.certificate.tight else found
 
 
 def _chosen_solver(plan: Plan, problem: Problem, catalogue: Catalogue) -> SolverEntry:
@@ -133,7 +140,7 @@ def _kind(problem: Problem) -> str:
 
 def _solved(plan: Plan, problem: Problem, catalogue: Catalogue, entry: SolverEntry, form: NativeForm) -> Fit:
     """Run a solver, and take the best iterate that was seen: by validation error, or by the objective without one."""
-    route = find_route(form, entry.accepts, plan.reformulation)
+    route = find_route(form, entry.accepts, plan.reformulation, reformulations_of(catalogue))
     check_requirements(entry, route.form, [found.entry for found in catalogue.solvers.values()])
     solver = entry.factory(settings_of(entry.config, plan.solver_settings, "solver_settings"))
     task = task_of(problem, route, solver, plan.reformulation, plan.budget, EvaluationConfig(), seed=plan.seed)
@@ -157,28 +164,38 @@ def _asks_reference(plan: Plan, dataset: Dataset) -> bool:
     return bool(plan.certify)
 
 
-def _with_reference(plan: Plan, found: Fit, catalogue: Catalogue) -> Fit:
+def _with_references(plan: Plan, found: Fit, catalogue: Catalogue) -> Fit:
     """Return the fit with the best bound that reference solvers prove; where the solver is open, with their solution.
 
     A reference that fails leaves the bound as it is, and the fit undamaged.
     """
-    convex, _ = provable(found.problem.form)
+    for exact in _references(plan, found.problem, catalogue, but=found.solver):
+        if isinstance(exact, str):
+            known = found.certificate
+            found = replace(found, certificate=replace(known, reason=known.reason or exact))
+        else:
+            found = _joined(found, exact, plan.solver == AUTO)
+        if found.certificate.tight:
+            break
+    return found
+
+
+def _references(plan: Plan, problem: Problem, catalogue: Catalogue, but: str = "") -> Iterator[Fit | str]:
+    """Yield what each reference solver finds that accepts the problem, or why it fails; without the one named `but`."""
+    convex, _ = provable(problem.form)
     exact = [registered.entry for registered in catalogue.solvers.values() if registered.entry.exact]
     if convex is None:
-        return found
+        return
     for entry in exact:
-        if entry.name == found.solver or not isinstance(convex, entry.accepts):
+        if entry.name == but or not isinstance(convex, entry.accepts):
             continue
         # A step of theirs is a whole solve, after which they say that they have come to their end.
         reference = replace(plan, solver=entry.name, solver_settings={}, budget=BudgetConfig(steps=2))
         try:
-            found = _joined(found, _solved(reference, found.problem, catalogue, entry, convex), plan.solver == AUTO)
+            result: Fit | str = _solved(reference, problem, catalogue, entry, convex)
         except Exception as error:  # whatever a reference solver raises, it is not the fit that failed
-            reason = found.certificate.reason or f"{entry.name}: {reason_of(error)}"
-            found = replace(found, certificate=replace(found.certificate, reason=reason))
-        if found.certificate.tight:
-            break
-    return found
+            result = f"{entry.name}: {reason_of(error)}"
+        yield result
 
 
 def _joined(found: Fit, exact: Fit, takes_solution: bool) -> Fit:

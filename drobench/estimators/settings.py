@@ -16,6 +16,9 @@ from drobench.training.budget import BudgetConfig
 
 Settings = TypeVar("Settings")
 
+_STRENGTHS = ("gamma", "radius", "level")
+# The variant that a strength asks for, where the problem has it and none is named.
+_VARIANTS = {"radius": "ball", "gamma": "penalty"}
 DEFAULT_PASSES = 200.0
 """The budget of a fit, unless it is given: methods that know when they are done end long before."""
 
@@ -68,7 +71,7 @@ def setting_names(entry: ProblemEntry) -> list[str]:
 def problem_settings(entry: ProblemEntry, given: Mapping[str, Any], further: Mapping[str, Any] | None) -> Any:
     """Return the settings of a problem from the parameters of an estimator and further settings.
 
-    A radius asks for the ball of that radius, where the problem knows several variants.
+    A radius asks for the ball of that radius, and a gamma for that price, where the problem knows such variants.
 
     Args:
         entry: The problem.
@@ -94,13 +97,41 @@ def problem_settings(entry: ProblemEntry, given: Mapping[str, Any], further: Map
                 f"{name} is no setting of problem={entry.name!r}; of these parameters it has "
                 f"{', '.join(others) or 'none'}. Leave {name} at None."
             )
-    if "radius" in strengths and "variant" in known and "variant" not in further:
-        if "gamma" in strengths:
+    free = "variant" in known and "variant" not in further
+    if free and {"radius", "gamma"} <= set(strengths):
+        raise SettingError(
+            f"problem={entry.name!r} has a price (gamma) or a ball (radius); found both. Leave one of them at None."
+        )
+    made: Any = settings_of(entry.config, {**further, **strengths}, "problem_settings")
+    if free:
+        for name, variant in _VARIANTS.items():
+            made = _with_variant(made, variant) if name in strengths else made
+    _refuse_idle(made, strengths)
+    return made
+
+
+def _with_variant(settings: Any, variant: str) -> Any:
+    try:
+        return dataclasses.replace(settings, variant=variant)
+    except SettingError:  # the problem has no such variant, and means the strength otherwise
+        return settings
+
+
+def _refuse_idle(settings: Any, strengths: Mapping[str, Any]) -> None:
+    """Refuse a strength that changes nothing, where the settings can say what adversary they make."""
+    adversary = getattr(settings, "ambiguity", None)
+    if adversary is None:
+        return
+    for name in _STRENGTHS:
+        if name not in strengths:
+            continue
+        value = strengths[name]
+        other = dataclasses.replace(settings, **{name: 0.5 * value or 0.5})
+        if other.ambiguity() == adversary():
             raise SettingError(
-                f"problem={entry.name!r} has a price (gamma) or a ball (radius); found both. Leave one of them at None."
+                f"{name} means nothing to the variant {settings.variant!r} of this problem. Leave it at None, or name "
+                'another by problem_settings={"variant": ...}.'
             )
-        strengths["variant"] = "ball"
-    return settings_of(entry.config, {**further, **strengths}, "problem_settings")
 
 
 @cache

@@ -39,7 +39,7 @@ def test_the_problems_of_the_table_can_be_fitted():
     from drobench.estimators import DROClassifier
 
     rows = re.findall(r"^\| `(\w+)`[^|]*\|", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)
-    assert set(rows) == {"kl", "chi2", "cvar", "group", "wasserstein"}
+    assert {"kl", "chi2", "cvar", "group", "wasserstein"} < set(rows)
     features, labels = load_breast_cancer(return_X_y=True)
     for name in set(rows):
         assert DROClassifier(name).fit(features[:100], labels[:100]).gap_ == pytest.approx(0.0, abs=1e-6)

@@ -187,3 +187,39 @@ def test_a_table_of_groups_is_in_the_units_of_the_targets(numbers):
     for group, mae in zip(found["group"], found["mae"], strict=True):
         rows = groups == group
         assert mae == pytest.approx(np.abs(model.predict(features[rows]) - targets[rows]).mean())
+
+
+@pytest.mark.parametrize("name", ["kl", "chi2", "cvar", "group", "cressie_read", "total_variation", "spectral"])
+def test_every_adversary_is_certified(tumours, name):
+    model = DROClassifier(name).fit(*tumours)
+    assert -1e-9 <= model.gap_ <= 1e-6 * max(1.0, model.objective_)
+    assert model.score(*tumours) > 0.9
+
+
+@pytest.mark.parametrize("name", ["kl", "chi2", "cvar", "cressie_read", "total_variation", "spectral"])
+def test_every_adversary_of_a_regression_is_certified(numbers, name):
+    model = DRORegressor(name, loss="huber").fit(*numbers)
+    assert -1e-9 <= model.gap_ <= 1e-6 * max(1.0, model.objective_)
+    assert model.score(*numbers) > 0.5
+
+
+def test_regression_under_transport_is_the_mean_and_a_norm(numbers, standardized):
+    """For the absolute loss the worst case within a ball is the mean and the radius times the norm of the weights."""
+    features, targets = numbers
+    model = DRORegressor("wasserstein", radius=0.1, loss="absolute").fit(features, targets)
+    weights, constant = cp.Variable(3), cp.Variable()
+    residuals = standardized(features) @ weights + constant - standardized(targets)
+    optimum = cp.Problem(cp.Minimize(cp.norm1(residuals) / len(targets) + 0.1 * cp.norm(weights))).solve("CLARABEL")
+    assert model.objective_ == pytest.approx(optimum, abs=1e-6)
+    assert -1e-9 <= model.gap_ <= 1e-6
+
+
+def test_classes_may_be_balanced(unequal):
+    """The same as scikit-learn's balanced weights in the mean of the losses, where nothing is robust."""
+    features, labels, _ = unequal(0, 300)
+    plain = {"l2": L2, "standardize": False, "model_settings": {"intercept": False}}
+    model = DROClassifier("cvar", level=1.0, problem_settings={"balance_classes": True}, **plain).fit(features, labels)
+    settings = {"C": 1.0 / (L2 * len(labels)), "fit_intercept": False, "tol": 1e-10}
+    other = LogisticRegression(class_weight="balanced", **settings).fit(features, labels)
+    np.testing.assert_allclose(model.coef_, other.coef_, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(model.predict_proba(features), other.predict_proba(features), atol=1e-5)

@@ -40,17 +40,34 @@ def test_strengths_that_are_none_are_left_to_the_problem(entry):
 
 @pytest.mark.parametrize(
     ("given", "further", "variant"),
-    [({"radius": 0.2}, None, "ball"), ({"gamma": 0.2}, {"variant": "ball"}, "ball"), ({}, {}, "penalty")],
+    [({"radius": 0.2}, None, "ball"), ({"radius": 0.2}, {"variant": "ball"}, "ball"), ({}, {}, "penalty")],
 )
 def test_a_radius_asks_for_a_ball(entry, given, further, variant):
     assert problem_settings(entry("kl_classification"), given, further).variant == variant
 
 
 @pytest.mark.parametrize(
+    ("name", "given", "further", "variant"),
+    [
+        ("cressie_read_classification", {}, None, "ball"),
+        ("cressie_read_classification", {"gamma": 2.0}, None, "penalty"),
+        ("group_classification", {"gamma": 2.0}, None, "penalty"),
+        ("chi2_classification", {"gamma": 2.0}, None, "variance"),
+        ("cvar_classification", {"gamma": 2.0}, {"variant": "kl"}, "kl"),
+    ],
+)
+def test_a_gamma_asks_for_a_price(entry, name, given, further, variant):
+    assert problem_settings(entry(name), given, further).variant == variant
+
+
+@pytest.mark.parametrize(
     ("name", "given", "further", "message"),
     [
         ("kl_classification", {"radius": 0.2, "gamma": 1.0}, None, "a price .gamma. or a ball .radius.; found both"),
-        ("cvar_classification", {"gamma": 1.0, "level": None}, None, "gamma is no setting of .*it has level"),
+        ("wasserstein_logistic", {"gamma": 1.0, "radius": None}, None, "gamma is no setting of .*it has radius"),
+        ("cvar_classification", {"gamma": 1.0}, None, "gamma means nothing to the variant 'exact'"),
+        ("cvar_classification", {"gamma": 1.0}, {"variant": "entropic"}, "gamma means nothing to the variant"),
+        ("kl_classification", {"radius": 0.0}, {"variant": "penalty"}, "radius means nothing to the variant 'penalty'"),
         ("kl_classification", {"gamma": 1.0}, {"gamma": 2.0}, "gamma is given twice"),
         ("kl_classification", {}, {"gama": 2.0}, "found 'gama'. Did you mean 'gamma'"),
         ("kl_classification", {}, "gamma=2", "must be a dictionary"),
