@@ -2,14 +2,34 @@
 
 import dataclasses
 import functools
+from collections.abc import Mapping
 from typing import Any
 
 from drobench.data.dataset import Dataset
-from drobench.errors import DrobenchError
+from drobench.errors import DrobenchError, SettingError
 from drobench.registry import Catalogue, load_catalogue
+from drobench.registry.hints import did_you_mean
 
 # Data that are generated have their size as a setting, and checks look at a few hundred rows.
 _MOST = {"rows": 3000, "queries": 20}
+
+
+def dataset_called(name: str, settings: Mapping[str, Any], catalogue: Catalogue) -> Dataset:
+    """Return an installed dataset, with these settings.
+
+    Raises:
+        DrobenchError: There is none of this name, it has no such setting, or it cannot be loaded.
+    """
+    entry = catalogue.dataset(name).entry
+    known = [field.name for field in dataclasses.fields(entry.config)]
+    strange = [setting for setting in settings if setting not in known]
+    if strange:
+        raise SettingError(
+            f"Settings of dataset {name!r} are {', '.join(known)}; found {strange[0]!r}."
+            f"{did_you_mean(strange[0], known)}"
+        )
+    found: Dataset = entry.factory(entry.config(**settings))
+    return found
 
 
 def fitting_dataset(needs: frozenset[str], catalogue: Catalogue) -> Dataset | None:

@@ -281,16 +281,15 @@ class ReformulationEntry(Entry):
 
     What a run says about reformulations is `ReformulationConfig`, which each of them is given; so the config of an
     entry has no settings as a rule. The `name` of what the factory returns is that of the entry.
-
-    Attributes:
-        examples: Returns small forms that it accepts, in a precision such as `torch.float64`, for `drobench check` to
-            try it on; `None`: those of the installed problems will do.
     """
 
     kind: ClassVar[str] = "reformulation"
 
-    config: type = NoSettings
     examples: Callable[[Any], Collection[Any]] | None = None
+    """Returns small forms that it accepts, in a precision such as `torch.float64`, for `drobench check` to try it on;
+    `None`: those of the installed problems will do."""
+
+    config: type = NoSettings
 
     def __post_init__(self) -> None:
         super().__post_init__()

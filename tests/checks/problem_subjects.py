@@ -104,6 +104,30 @@ class WrongGradient(Risk):
     losses = WrongGradientLosses
 
 
+class FlatLosses(LinearMarginLosses):
+    """Its pullback has lost an axis."""
+
+    def linearize(self, points, index):
+        values, pullback = super().linearize(points, index)
+        return values, lambda cotangents: pullback(cotangents)[0]
+
+
+class WrongShapes(Risk):
+    losses = FlatLosses
+
+
+class ShortLosses(LinearMarginLosses):
+    """Its pullback looks at other rows than there are."""
+
+    def linearize(self, points, index):
+        values, pullback = super().linearize(points, index)
+        return values, lambda cotangents: pullback(cotangents[..., 2:])
+
+
+class ShortShapes(Risk):
+    losses = ShortLosses
+
+
 class FlatteredPenalty(KLPenalty):
     """Says that its weights cost less than they do."""
 

@@ -1,12 +1,13 @@
 """Each check of problems lets a good one pass and catches the one that breaks its promise."""
 
-import dataclasses
+from dataclasses import replace
 
 import problem_subjects as subjects
 import pytest
 
 from drobench.checks import ProblemChecks
 from drobench.checks.running import run_checks
+from drobench.errors import DrobenchError
 from drobench.registry import ReformulationEntry, Registered, load_catalogue
 
 BROKEN = {
@@ -102,7 +103,7 @@ def with_step(step):
         def catalogue(self):
             entry = ReformulationEntry(name="opening", summary="Opens.", factory=lambda config: step())
             found = {"opening": Registered(entry, "mine", "mine", "1.0")}
-            return dataclasses.replace(load_catalogue(), reformulations=found)
+            return replace(load_catalogue(), reformulations=found)
 
     return OnHidden
 
@@ -133,3 +134,39 @@ def test_exactly_the_check_of_a_broken_promise_fails(name):
 
 def test_every_check_is_shown_to_fail():
     assert set().union(*(expected for _, expected in BROKEN.values())) == set(ProblemChecks.checks())
+
+
+@pytest.mark.parametrize(
+    ("subject", "text"),
+    [
+        (subjects.WrongShapes, "expected a gradient of form.smooth_gradient shaped as the point, (31,); found ()"),
+        (subjects.ShortShapes, "expected the gradient of form.smooth_gradient to be computed; found RuntimeError"),
+    ],
+)
+def test_shapes_that_do_not_fit_are_told_in_words(subject, text):
+    checks = type("TestBroken", (OnBreastCancer,), {"entry": subjects.entry(subject)})
+    (result,) = run_checks({"TestBroken": checks}, "gradients_agree")
+    assert text in result.reason
+    assert "the texts of `LossTerms`, `DualTerms` and `Pullback` say what they must be" in result.reason
+
+
+@pytest.mark.convergence
+@pytest.mark.parametrize("error", [DrobenchError("not mine"), ValueError("a library's own")], ids=str)
+def test_a_missing_reference_is_not_the_fault_of_the_form(error):
+    def refuse(config):
+        raise error
+
+    class Unanswered(OnBreastCancer):
+        entry = subjects.entry()
+
+        def catalogue(self):
+            found = load_catalogue()
+            exact = found.solver("exact_convex")
+            refusing = replace(exact, entry=replace(exact.entry, factory=refuse))
+            return replace(found, solvers={"exact_convex": refusing})
+
+    (result,) = run_checks({"TestUnanswered": Unanswered}, "optimum_is_certified")
+    assert result.outcome == "failed"
+    assert "an exact reference solver that solves a RobustRisk of this kind; found that none does" in result.reason
+    assert str(error) in result.reason
+    assert "bring a reference of your own" in result.reason

@@ -2,10 +2,10 @@
 
 import pytest
 import reformulation_subjects as subjects
+from broken import assert_exactly, failures
 from reformulation_subjects import entry, to_saddle
 
 from drobench.checks import ReformulationChecks
-from drobench.checks.running import run_checks
 from drobench.reformulation.routes import REFORMULATIONS
 
 NAME, KIND, BACK = "declares_what_it_is", "produces_what_it_declares", "lift_and_recover_belong_together"
@@ -32,14 +32,6 @@ BROKEN = {
 }
 
 
-def results_of(made, expression=""):
-    return run_checks({"TestIt": type("TestIt", (ReformulationChecks,), {"entry": made})}, expression)
-
-
-def failures(made):
-    return {result.check: result.reason for result in results_of(made) if result.outcome == "failed"}
-
-
 class TestSample(ReformulationChecks):
     """A good one, of a form that nobody else knows, checked as an author would."""
 
@@ -55,20 +47,13 @@ class TestRelaxation(ReformulationChecks):
 @pytest.mark.parametrize("kind", REFORMULATIONS, ids=lambda kind: kind.__name__)
 def test_every_one_of_ours_passes(kind):
     renamed = type(kind.__name__, (kind,), {"name": "sample"})
-    found = results_of(entry(renamed, examples=subjects.adversaries))
-    failed = {result.check: result.reason for result in found if result.outcome == "failed"}
-    assert not failed
+    assert not failures(ReformulationChecks, entry(renamed, examples=subjects.adversaries))
 
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_exactly_the_check_of_a_broken_promise_fails(name):
     made, expected = BROKEN[name]
-    failed = failures(made)
-    assert set(failed) == expected, failed
-    for reason in failed.values():
-        assert reason.startswith("reformulation 'sample': expected ")
-        assert "; found " in reason
-        assert " To do: " in reason
+    assert_exactly(failures(ReformulationChecks, made), expected, "reformulation")
 
 
 @pytest.mark.parametrize(
@@ -79,15 +64,15 @@ def test_exactly_the_check_of_a_broken_promise_fails(name):
         (subjects.InPlace, BACK, "change no argument in place"),
         (subjects.WrongDimension, KIND, "found `dimension` 3 of example 1"),
         (subjects.Raising, KIND, "to be rewritten; found DrobenchError: not today"),
-        (lambda: "a step", NAME, "expected the factory to return a Reformulation; found a str"),
+        (lambda: "a step", "has_an_example", "expected the factory to return a Reformulation; found a str"),
     ],
 )
 def test_what_goes_wrong_is_told_in_words(subject, check, text):
-    assert text in failures(entry(subject))[check]
+    assert text in failures(ReformulationChecks, entry(subject))[check]
 
 
 def test_one_without_a_form_to_try_it_on_says_how_to_give_one():
-    reason = failures(entry(examples=None))["has_an_example"]
+    reason = failures(ReformulationChecks, entry(examples=None))["has_an_example"]
     assert "give `examples` in the entry" in reason
 
 
@@ -96,4 +81,4 @@ def test_a_form_without_a_value_is_named():
         value = property()
 
     made = entry(examples=lambda dtype: [Bare(*vars(subjects.examples(dtype)[0]).values())])
-    assert "a Bare without value" in failures(made)["has_an_example"]
+    assert "a Bare without value" in failures(ReformulationChecks, made)["has_an_example"]

@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from drobench.checks.embedded_data import fitting_dataset
+from drobench.checks.embedded_data import dataset_called, fitting_dataset
+from drobench.checks.made_data import made_dataset
 from drobench.checks.small_data import shortened
 from drobench.checks.subject import Checks
 from drobench.data.dataset import Dataset
@@ -71,10 +72,12 @@ class ProblemSubject(Checks):
         try:
             problem = self.subject.factory(self.config, dataset, self.model)
         except DrobenchError as error:
-            self.fail(
-                f"the problem to be posed on {dataset.name!r}, which provides what it needs",
-                f"{type(error).__name__}: {error}",
-                "add to `needs` what it needs, or name a fitting `dataset` in the checks",
+            self.fail_all(
+                self.message(
+                    f"the problem to be posed on {dataset.name!r}, which provides what it needs",
+                    f"{type(error).__name__}: {error}",
+                    "add to `needs` what it needs, or name a fitting `dataset` in the checks",
+                )
             )
         self.expect(
             isinstance(problem, Problem),
@@ -88,10 +91,11 @@ class ProblemSubject(Checks):
         if isinstance(given, Dataset):
             return given
         if given:
-            entry = self.catalogue().dataset(given).entry
-            found: Dataset = entry.factory(entry.config(**self.dataset_settings))
-            return found
-        fitting = fitting_dataset(self.subject.needs, self.catalogue())
+            try:
+                return dataset_called(given, self.dataset_settings, self.catalogue())
+            except DrobenchError as error:
+                self.fail_all(f"{type(self).__name__}.dataset: {error}")
+        fitting = fitting_dataset(self.subject.needs, self.catalogue()) or made_dataset(self.subject.needs)
         if fitting is not None:
             return fitting
         pytest.skip(f"no dataset at hand provides {', '.join(sorted(self.subject.needs))}")

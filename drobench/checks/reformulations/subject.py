@@ -41,33 +41,40 @@ class ReformulationSubject(Checks):
     def forms(self, dtype: torch.dtype) -> Collection[Any]:
         """Return small forms of the author's that the reformulation accepts, in this precision."""
         given = self.subject.examples
-        found: Collection[Any] = () if given is None else given(dtype)
-        return found
+        if given is None:
+            return ()
+        to_do = "set it to a function of a precision that returns a list of forms"
+        return self.computed("the `examples` of its entry", lambda: list(given(dtype)), to_do)
 
     def step(self) -> Reformulation:
         """Return a new one."""
         try:
             step = self.subject.factory(self.config)
         except DrobenchError as error:
-            self.fail("a reformulation with the settings of the checks", str(error), "correct the factory")
-        self.expect(
-            isinstance(step, Reformulation),
-            "the factory to return a Reformulation",
-            f"a {type(step).__name__}",
-            "derive it from `drobench.reformulation.reformulation.Reformulation`",
-        )
-        found: Reformulation = step
-        return found
+            self.fail_all(
+                self.message("a reformulation with the settings of the checks", str(error), "correct the factory")
+            )
+        if not isinstance(step, Reformulation):
+            self.fail_all(
+                self.message(
+                    "the factory to return a Reformulation",
+                    f"a {type(step).__name__}",
+                    "derive it from `drobench.reformulation.reformulation.Reformulation`",
+                )
+            )
+        return step
 
     def applied(self, step: Reformulation, form: Any, width: float) -> Any:
         """Return the new form, smoothed at this width where it is smoothed at all."""
         try:
             return step.apply(form, ReformulationConfig(gamma=width))
         except DrobenchError as error:
-            self.fail(
-                f"a form that `accepts` takes, {type(form).__name__}, to be rewritten",
-                f"{type(error).__name__}: {error}",
-                "refuse it in `accepts`, or correct `apply`",
+            self.fail_all(
+                self.message(
+                    f"a form that `accepts` takes, {type(form).__name__}, to be rewritten",
+                    f"{type(error).__name__}: {error}",
+                    "refuse it in `accepts`, or correct `apply`",
+                )
             )
 
     def examples(self, dtype: torch.dtype = torch.float64) -> list[Example]:
@@ -78,12 +85,14 @@ class ReformulationSubject(Checks):
             if len(found) < _MOST_EXAMPLES and self._accepted(step, form):
                 self._require_value(name, form)
                 found.append(Example(name, form, _points(form, dtype)))
-        self.expect(
-            bool(found),
-            "a form to try it on",
-            "that it accepts none of the installed problems, and that no example is given",
-            "give `examples` in the entry",
-        )
+        if not found:
+            self.fail_all(
+                self.message(
+                    "a form to try it on",
+                    "that it accepts none of the installed problems, and that no example is given",
+                    "give `examples` in the entry",
+                )
+            )
         return found
 
     def unconstrained(self) -> list[Example]:
@@ -107,12 +116,14 @@ class ReformulationSubject(Checks):
 
     def _require_value(self, name: str, form: Any) -> None:
         lacking = [word for word in ("dimension", "value") if not hasattr(form, word)]
-        self.expect(
-            not lacking,
-            f"a form with `dimension` and `value` ({name})",
-            f"a {type(form).__name__} without {' and '.join(lacking)}",
-            "give the form both: its value is what a reformulation has to keep",
-        )
+        if lacking:
+            self.fail_all(
+                self.message(
+                    f"a form with `dimension` and `value` ({name})",
+                    f"a {type(form).__name__} without {' and '.join(lacking)}",
+                    "give the form both: its value is what a reformulation has to keep",
+                )
+            )
 
 
 @functools.cache

@@ -22,6 +22,7 @@ from drobench.objective.composite import Composite
 from drobench.objective.forms import Constrained, FiniteSum, MinMax
 from drobench.objective.sampling import Rows
 
+_SHAPES = "look at the shapes: the texts of `LossTerms` and `DualTerms` say what they must be"
 _NOWHERE = "none of its forms has a value that could be compared"
 
 
@@ -87,8 +88,11 @@ class ReformulationValueChecks(ReformulationSubject):
             for number, point in enumerate(points):
                 # Inside the domain of new variables, whose best values may lie at its edge.
                 lifted = new.regularizer.prox(step.lift(point) + 0.05, 1e-12)
+                gradient = self.computed(
+                    f"the gradient of the new form of {name}", functools.partial(new.smooth_gradient, lifted), _SHAPES
+                )
                 expected, found, agree = slopes_in_a_direction(
-                    functools.partial(_smooth, new), lifted, new.smooth_gradient(lifted), number
+                    functools.partial(_smooth, new), lifted, gradient, number
                 )
                 compared += 1
                 self.expect(
