@@ -2,15 +2,13 @@
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from drobench.app.config import as_override, compose, from_yaml, hydra_ready, register, resolve
 from drobench.app.results_folder import at_home, default_results
+from drobench.app.solution import Solution, read_encoder
 from drobench.errors import DrobenchError
 from drobench.harmless import harmless
 from drobench.moved import warn_of_old_name
@@ -135,44 +133,6 @@ def _warn(trouble: Trouble) -> None:
     warnings.warn(harmless(trouble.message), stacklevel=2)
 
 
-@dataclass(frozen=True)
-class Solution:
-    """A trained model, read back from its record."""
-
-    record: Record
-    point: np.ndarray[Any, np.dtype[Any]]
-    feature_mean: np.ndarray[Any, np.dtype[Any]]
-    feature_scale: np.ndarray[Any, np.dtype[Any]]
-    classes: int
-    model: Any
-    shape: tuple[int, ...] = ()
-    """The shape of one row before it was laid flat; empty: it is a row of numbers."""
-
-    def scores(self, features: Any) -> np.ndarray[Any, np.dtype[Any]]:
-        """Return the scores of raw feature rows; they are scaled here as the training rows were."""
-        import torch
-
-        from drobench.objective.predictor import build_predictor
-
-        raw = np.asarray(features, dtype=np.float64)
-        columns = self.feature_mean.shape[0]
-        if raw.ndim != 2 or raw.shape[1] != columns:
-            raise DrobenchError(f"Expected a matrix with {columns} columns, as in training; found shape {raw.shape}.")
-        scaled = torch.from_numpy((raw - self.feature_mean) / self.feature_scale)
-        predictor = build_predictor(self.model, self.shape or columns, self.classes)
-        with torch.no_grad():
-            scores = predictor.scores(torch.from_numpy(self.point).to(torch.float64), scaled)
-        return scores.numpy()
-
-    def predict(self, features: Any) -> np.ndarray[Any, np.dtype[Any]]:
-        """Return the predicted classes of raw feature rows."""
-        import torch
-
-        from drobench.objective.predictor import predict_classes
-
-        return predict_classes(torch.from_numpy(self.scores(features))).numpy()
-
-
 def load_solution(run_id: str, *, iterate: str = "last", results: str | Path | None = None) -> Solution:
     """Return the model that a run found.
 
@@ -190,6 +150,13 @@ def load_solution(run_id: str, *, iterate: str = "last", results: str | Path | N
     catalogue = load_catalogue()
     register(catalogue)
     model = model_of(from_yaml(store.config(run_id), catalogue).model, catalogue)
-    scaling = arrays["feature_mean"], arrays["feature_scale"]
-    shape = tuple(int(size) for size in arrays.get("shape", ()))
-    return Solution(record, arrays[iterate], *scaling, int(arrays["classes"]), model, shape)
+    return Solution(
+        record,
+        arrays[iterate],
+        arrays["feature_mean"],
+        arrays["feature_scale"],
+        int(arrays["classes"]),
+        model,
+        tuple(int(size) for size in arrays.get("shape", ())),
+        read_encoder(arrays),
+    )

@@ -18,6 +18,7 @@ from typing import Any
 
 from drobench.app.config import REGISTRY_GROUPS, RunConfig
 from drobench.files import file_sha256
+from drobench.reformulation.names import RELAXATION
 from drobench.registry import Catalogue, Registered
 
 FRAMEWORK = "framework"
@@ -46,9 +47,16 @@ class Code:
     versions: dict[str, str] = field(default_factory=dict)
 
 
-def code_of(config: RunConfig, catalogue: Catalogue) -> Code:
-    """Return the code that makes the result of this run."""
-    found = plugins_of(config, catalogue)
+def code_of(config: RunConfig, catalogue: Catalogue, route: Iterable[str] = ()) -> Code:
+    """Return the code that makes the result of this run.
+
+    Args:
+        config: The run.
+        catalogue: The plugins.
+        route: Names of the reformulations between its problem and its solver, which are known once it is assembled;
+            those of plugins take part.
+    """
+    found = {**plugins_of(config, catalogue), **steps_of(route, catalogue)}
     homes = {FRAMEWORK: OWN_DISTRIBUTION, **{group: plugin.distribution for group, plugin in found.items()}}
     files = {FRAMEWORK: framework_files(), **{group: plugin_files(plugin) for group, plugin in found.items()}}
     together: dict[str, Files] = {}
@@ -62,11 +70,37 @@ def code_of(config: RunConfig, catalogue: Catalogue) -> Code:
     )
 
 
+def problem_code(config: Any, catalogue: Catalogue) -> dict[str, str]:
+    """Return the checksums of what poses a problem, by part: the framework, the problem, its model and its loss.
+
+    Args:
+        config: Whatever has a `problem` and a `model`, each with its name.
+        catalogue: Where they are to be found.
+    """
+    found = {group: getattr(catalogue, group)(getattr(config, group).name) for group in ("problem", "model")}
+    found |= _loss_of(config, catalogue)
+    return {
+        FRAMEWORK: _combined(framework_files()),
+        **{group: _combined(plugin_files(plugin)) for group, plugin in found.items()},
+    }
+
+
 def plugins_of(config: RunConfig, catalogue: Catalogue) -> dict[str, Registered[Any]]:
     """Return the plugins that shape the result of this run: one of each group, and the loss if there is one."""
     found = {group: getattr(catalogue, group)(getattr(config, group).name) for group in REGISTRY_GROUPS}
+    return found | _loss_of(config, catalogue)
+
+
+def _loss_of(config: Any, catalogue: Catalogue) -> dict[str, Registered[Any]]:
     loss = catalogue.losses.get(getattr(config.problem, "loss", ""))
-    return found if loss is None else {**found, "loss": loss}
+    return {} if loss is None else {"loss": loss}
+
+
+def steps_of(route: Iterable[str], catalogue: Catalogue) -> dict[str, Registered[Any]]:
+    """Return the plugins that bring steps of a route, by `reformulation` and the name of the step."""
+    names = (step.removesuffix(RELAXATION) for step in route)
+    known = catalogue.reformulations
+    return {f"reformulation {name}": known[name] for name in names if name in known}
 
 
 @functools.cache

@@ -37,9 +37,10 @@ from drobench.registry import Catalogue, Registered
 from drobench.registry.exits import attempt_to_end, exits_raise
 from drobench.registry.hints import did_you_mean
 from drobench.training.budget import BudgetConfig
-from drobench.training.settings import EvaluationConfig, LoggerConfig, TrainerConfig
+from drobench.training.settings import EvaluationConfig, TrainerConfig
 
 __all__ = [
+    "CHOSEN_GROUPS",
     "CONFIG_NAME",
     "HYDRA_VERSION_BASE",
     "PLUGIN_GROUPS",
@@ -58,13 +59,17 @@ __all__ = [
     "resolve",
     "schema",
     "stored_mapping",
+    "structured",
     "to_yaml",
 ]
 
 PLUGIN_GROUPS = ("dataset", "problem", "solver")
 """What a run's record describes with the package that it comes from."""
 REGISTRY_GROUPS = ("dataset", "problem", "model", "solver")
+"""Groups of settings whose choices are plugins, and which shape the result."""
+CHOSEN_GROUPS = (*REGISTRY_GROUPS, "logger")
 """Groups of settings whose choices are plugins."""
+NO_LOGGER = "none"
 CONFIG_NAME = "run"
 HYDRA_VERSION_BASE = "1.3"
 LARGEST_SEED = 2**63 - 1
@@ -85,7 +90,7 @@ class RunConfig:
     budget: BudgetConfig = MISSING
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     trainer: TrainerConfig = MISSING
-    logger: LoggerConfig = MISSING
+    logger: Any = MISSING
     seed: int = 0
     """Of the start and of all sampling; `dataset.seed` fixes instance and split."""
     timeout: float | None = None
@@ -136,16 +141,26 @@ def register(catalogue: Catalogue) -> None:
     store.store(group="hydra/callbacks", name="board", node=_BOARD)
     for group, entries in _groups(catalogue).items():
         for found in entries.values():
-            store.store(group=group, name=found.entry.name, node=_structured(found))
+            store.store(group=group, name=found.entry.name, node=structured(found))
 
 
 def _groups(catalogue: Catalogue) -> dict[str, Mapping[str, Registered[Any]]]:
-    return {group: getattr(catalogue, f"{group}s") for group in REGISTRY_GROUPS}
+    return {group: getattr(catalogue, f"{group}s") for group in CHOSEN_GROUPS}
 
 
-def _structured(found: Registered[Any]) -> DictConfig:
+def structured(found: Registered[Any]) -> DictConfig:
+    """Return the settings of a plugin as Hydra takes them.
+
+    Raises:
+        ConfigError: If they are of types that it does not know.
+    """
     try:
-        return _node(schema(found))
+        node = _node(schema(found))
+        for item in dataclasses.fields(found.entry.config):
+            if isinstance(value := node._get_node(item.name), DictConfig) and OmegaConf.get_type(value) is dict:
+                # A mapping without keys of its own, such as the settings of a loss: any key may be set in it.
+                OmegaConf.set_struct(value, False)
+        return node
     except OmegaConfBaseException as error:
         raise ConfigError(
             f"{found.entry.config.__name__} of {found} cannot become a Hydra schema: {error}. Use fields of type bool, "
@@ -187,7 +202,7 @@ def resolve(config: DictConfig) -> RunConfig:
     """Return plain dataclasses; this is where impossible values are refused."""
     try:
         refuse_added_keys(config)
-        refuse_other_names(config, REGISTRY_GROUPS)
+        refuse_other_names(config, CHOSEN_GROUPS)
         with exits_raise():
             found = cast(RunConfig, OmegaConf.to_object(config))
     except OmegaConfBaseException as error:
@@ -204,7 +219,7 @@ def resolve(config: DictConfig) -> RunConfig:
 def _blamed(config: DictConfig, error: BaseException) -> str:
     """Say which part of a configuration could not be made: the one that cannot be made alone either."""
     text = attempt_to_end(error) if isinstance(error, SystemExit) else reason_of(error)
-    for group in (name for name in REGISTRY_GROUPS if not OmegaConf.is_missing(config, name)):
+    for group in (name for name in CHOSEN_GROUPS if not OmegaConf.is_missing(config, name)):
         try:
             with exits_raise():
                 OmegaConf.to_object(config[group])
@@ -249,16 +264,25 @@ def with_plugin_models(values: dict[str, Any]) -> dict[str, Any]:
     return values
 
 
-def from_yaml(text: str, catalogue: Catalogue) -> RunConfig:
-    """Return the typed configuration that `to_yaml` wrote, checked against the plugins installed now."""
+def from_yaml(text: str, catalogue: Catalogue, *, logged: bool = False) -> RunConfig:
+    """Return the typed configuration that `to_yaml` wrote, checked against the plugins installed now.
+
+    Args:
+        text: The YAML.
+        catalogue: The plugins.
+        logged: Whether the run goes to its logger. If not, it is nobody's business whose account and project it was
+            logged to, nor whether that logger is here, and the configuration has none.
+    """
     loaded = with_plugin_models(stored_mapping(text))
+    if not logged:
+        loaded["logger"] = {"name": NO_LOGGER}
     base = OmegaConf.structured(RunConfig)
     for group, entries in _groups(catalogue).items():
         settings = loaded.get(group)
         name = str(settings.get("name") if isinstance(settings, dict) else settings)
         if name not in entries:
             getattr(catalogue, group)(name)
-        base[group] = _structured(entries[name])
+        base[group] = structured(entries[name])
     try:
         merged = cast(DictConfig, OmegaConf.merge(base, loaded))
     except Exception as error:  # omegaconf converts values of any kind, and fails there in ways of its own
@@ -272,11 +296,11 @@ def explain(error: Exception, catalogue: Catalogue) -> str:
     missing = re.search(r"Could not find '([\w/]+)/([^'/]+)'", str(error))
     if isinstance(error, MissingConfigException) and missing:
         group, name = missing.groups()
-        if group in REGISTRY_GROUPS:
+        if group in CHOSEN_GROUPS:
             known: Sequence[str] = tuple(_groups(catalogue)[group])
         else:
             known = tuple(error.options or ())
-        troubles = "".join(f"\n  {trouble}" for trouble in catalogue.troubles) if group in REGISTRY_GROUPS else ""
+        troubles = "".join(f"\n  {trouble}" for trouble in catalogue.troubles) if group in CHOSEN_GROUPS else ""
         note = f"\nPlugins that could not be used:{troubles}" if troubles else ""
         return (
             f"There is no {group} called {name!r}.{did_you_mean(name, known)} "

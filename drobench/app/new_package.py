@@ -11,7 +11,9 @@ from drobench import __version__
 from drobench.errors import DrobenchError
 from drobench.registry import PLUGIN_API, load_catalogue
 
-KINDS = ("solver", "problem", "dataset", "model")
+KINDS = ("solver", "problem", "dataset", "model", "loss")
+_USES = {"loss": "problem=kl_regression dataset=diabetes problem.loss={name}"}
+"""The words of a run with the plugin, where it is no group of the configuration."""
 _TEMPLATES = Path(__file__).parent / "templates"
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 # These are words of the interface: classes named after them would hide what the templates import.
@@ -43,6 +45,11 @@ def write_package(kind: str, name: str, target: Path) -> int:
     return len(written)
 
 
+def words_of_a_run(kind: str, name: str) -> str:
+    """Return the words of `drobench run` for a run with such a plugin."""
+    return _USES.get(kind, "{kind}={name}").format(kind=kind, name=name)
+
+
 def render(kind: str, name: str) -> dict[str, str]:
     """Return the files of the package, each with its path in it."""
     import jinja2
@@ -59,6 +66,7 @@ def render(kind: str, name: str) -> dict[str, str]:
         "distribution": name.strip("_").replace("_", "-"),
         "version": __version__,
         "api": PLUGIN_API,
+        "run": words_of_a_run(kind, name),
     }
     environment = jinja2.Environment(  # noqa: S701  # these are program texts, not pages
         loader=jinja2.FileSystemLoader(_TEMPLATES), undefined=jinja2.StrictUndefined, keep_trailing_newline=True
@@ -90,7 +98,7 @@ def _check_name(kind: str, name: str) -> None:
             f"NAME becomes the name of a Python package, and {name!r} is one that is installed "
             f"({specification.origin}). Choose another."
         )
-    installed = getattr(load_catalogue(), f"{kind}s")
+    installed = load_catalogue().of_kind(kind)
     if name in installed:
         raise DrobenchError(f"There is a {kind} called {name!r} already, in {installed[name]}. Choose another name.")
 

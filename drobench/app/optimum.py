@@ -35,7 +35,7 @@ class Reference:
 
 def find_optimum(problem: Problem, instance: dict[str, Any], catalogue: Catalogue, cache: Path) -> Reference:
     """Return the certified optimum of `problem`, from the cache if this `instance` was solved before."""
-    convex = _convex_minorant(problem.form)
+    convex = convex_minorant(problem.form)
     if convex is None:
         return Reference(None, "the problem is not convex")
     if isinstance(convex, Constrained) and not convex.constraints.exact:
@@ -69,7 +69,7 @@ def _read(file: Path) -> Optimum | None:
         return None
 
 
-def _convex_minorant(form: Any) -> NativeForm | None:
+def convex_minorant(form: Any) -> NativeForm | None:
     """Return the form if it is convex, or a convex one that is never above it and may touch it at the optimum."""
     if isinstance(form, RobustRisk) and not form.convex and form.losses.convex:
         form = replace(form, ambiguity=form.ambiguity.minorant())
@@ -101,6 +101,13 @@ def _solve(form: NativeForm, convex: NativeForm, start: Tensor, found: Registere
     gap = value - below
     if not gap <= certified_within(value):
         return Reference(None, f"the value {value:.9g} is certified only to {gap:.3g}")
+    if -gap > certified_within(value):
+        # Of a convex problem no bound is above a value.
+        return Reference(
+            None,
+            f"the lower bound {below:.9g} is above the value {value:.9g}, so the problem is not as convex as it says, "
+            "or a gradient or conjugate is wrong: hold the problem and its loss against `drobench check`",
+        )
     certificate = {"kind": "duality gap", "lower_bound": below, "gap": gap, "relative_tolerance": RELATIVE_TOLERANCE}
     return Reference(Optimum(value=value, method=found.entry.name, certificate=certificate))
 

@@ -8,6 +8,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from drobench.app.console import status_style, table
+from drobench.harmless import on_one_line
+from drobench.results.metric import titled, without_split
 from drobench.results.outcome import Ending, explanation, in_words
 from drobench.results.record import FAILURES, Iterate, Outcome, Record
 
@@ -59,6 +61,8 @@ def show_record(
         f"dataset  {escape(record.dataset.name)}  [dim]{record.dataset.rows} rows[/dim]  seed {record.seed}{dataset}",
         soft_wrap=True,
     )
+    for note in _notes(record):
+        console.print(f"         [dim]{escape(note)}[/dim]", soft_wrap=True)
     route = record.others.get("route") or []
     if route:
         console.print(f"route    {escape(', '.join(route))}")
@@ -72,8 +76,14 @@ def show_record(
         if (iterate := getattr(record.iterates, name)) is not None
     }
     if scored:
-        console.print(_iterates(scored, complete))
+        console.print(_iterates(scored, record.metrics if complete else None))
     console.print(_usage(record))
+
+
+def _notes(record: Record) -> list[str]:
+    """What is to be known of the data."""
+    notes = record.others.get("data_notes")
+    return [on_one_line(str(note)) for note in notes] if isinstance(notes, list) else []
 
 
 def _listed(settings: Mapping[str, Any]) -> str:
@@ -97,16 +107,18 @@ def show_line(console: Console, record: Record, label: str, remark: str | None =
     )
 
 
-def _iterates(scored: dict[str, Iterate], complete: bool) -> Table:
+def _iterates(scored: dict[str, Iterate], own: dict[str, Any] | None) -> Table:
+    """The scored iterates side by side; with the metrics that only the problem has if these are described."""
     rows = [
         [label, *(format_number(getattr(iterate, name)) for iterate in scored.values())]
         for name, label in _METRICS
         if any(getattr(iterate, name) is not None for iterate in scored.values())
     ]
-    further = dict.fromkeys(name for iterate in scored.values() for name in iterate.extra) if complete else {}
+    further = {} if own is None else dict.fromkeys(name for iterate in scored.values() for name in iterate.extra)
     for name in further:
         values = (format_number(iterate.extra.get(name)) for iterate in scored.values())
-        rows.append([name.replace("_", " "), *values])
+        said = (own or {}).get(without_split(name), {})
+        rows.append([titled(name, said.get("unit"), more=said.get("better") == "more"), *values])
     return table(None, ["", *scored], rows, right=range(1, 4))
 
 

@@ -30,6 +30,7 @@ from drobench.objective.forms import Constrained
 from drobench.problem.problem import Problem
 from drobench.registry import Catalogue
 from drobench.registry.models import model_of
+from drobench.results.metric import stored_metrics
 from drobench.results.parts import RELATIVE_TOLERANCE
 from drobench.results.record import FAILURES, ITERATES, Record, Status
 from drobench.results.store import ResultStore
@@ -99,6 +100,11 @@ class Verifier:
         problem = exact if dtype is torch.float64 else build(part.problem, dataset.to("cpu", dtype), model)
         evaluator = Evaluator(problem, None if record.optimum is None else record.optimum.value)
         yield from self._start(record, problem, evaluator, part.dtype)
+        known = stored_metrics(problem.metrics)
+        for name, described in record.metrics.items():
+            # Who turns a direction round turns a ranking round; what nobody describes is better the less it is.
+            better = known.get(name, {}).get("better", "less")
+            yield from compared(f"metrics.{name}.better", described["better"], better)
         points = self.store.solution(record.run_id)
         for name in ITERATES:
             recorded = getattr(record.iterates, name)
@@ -129,7 +135,7 @@ class Verifier:
     def _optimum(self, record: Record, part: ScoredPart, dataset: Dataset, exact: Problem) -> Iterator[Mismatch]:
         if record.optimum is None:
             return
-        found = find_optimum(exact, instance_of(part, dataset), self.catalogue, self.optima).optimum
+        found = find_optimum(exact, instance_of(part, dataset, self.catalogue), self.catalogue, self.optima).optimum
         value = None if found is None else found.value
         # Both are certified to this much, so they may differ by both.
         yield from compared("optimum.value", record.optimum.value, value, 2.0 * RELATIVE_TOLERANCE)
@@ -165,9 +171,8 @@ def repeated(
         options: For `run_cell`.
     """
     config = from_yaml(store.config(record.run_id), catalogue)
-    # Whose account and project a stranger's run was logged to is none of our business.
-    config = replace(config, results=str(folder), logger=replace(config.logger, name="none"))
-    changed = why_stale(record, code_of(config, catalogue))
+    config = replace(config, results=str(folder))
+    changed = why_stale(record, code_of(config, catalogue, record.others.get("route") or ()))
     again = run_cell(config, catalogue, datasets=datasets, optima=optima, **options)
     reason = why_not_repeatable(record, stored_values(store.config(record.run_id)))
     if reason is not None:

@@ -5,6 +5,7 @@ from types import MappingProxyType
 from typing import Any
 
 from drobench.checks.dataset_checks import DatasetChecks
+from drobench.checks.loss_checks import LossChecks
 from drobench.checks.model_checks import ModelChecks
 from drobench.checks.no_network import tried_at_import
 from drobench.checks.problem_checks import ProblemChecks
@@ -14,7 +15,13 @@ from drobench.checks.two_ranks import Request, on_two_processes
 from drobench.registry import Catalogue
 
 KINDS: Mapping[str, type[Checks]] = MappingProxyType(
-    {"solver": SolverChecks, "problem": ProblemChecks, "dataset": DatasetChecks, "model": ModelChecks}
+    {
+        "solver": SolverChecks,
+        "problem": ProblemChecks,
+        "dataset": DatasetChecks,
+        "model": ModelChecks,
+        "loss": LossChecks,
+    }
 )
 
 
@@ -28,7 +35,7 @@ def checks_called(
     name: str, catalogue: Catalogue, settings: Mapping[str, Any] = MappingProxyType({})
 ) -> dict[str, type[Checks]]:
     """Return the checks of everything called `name`, by the names of the classes; empty if there is no such thing."""
-    found = [checks_of(kind, name, settings) for kind in KINDS if name in getattr(catalogue, f"{kind}s")]
+    found = [checks_of(kind, name, settings) for kind in KINDS if name in catalogue.of_kind(kind)]
     return {made.__name__: made for made in found}
 
 

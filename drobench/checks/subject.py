@@ -117,7 +117,7 @@ class Checks:
                 pytrace=False,
             )
         try:
-            return getattr(self.catalogue(), self.kind)(self.name).entry
+            return self.catalogue().find(self.kind, self.name).entry
         except DrobenchError as error:
             pytest.fail(f"{type(self).__name__}: {error}", pytrace=False)
 

@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from drobench.data.dataset import SPLIT_NAMES, DataError, Dataset, DatasetConfig, Split
+from drobench.data.encoder import TableEncoder, number_encoder
 from drobench.data.raw_table import RawTable, check_table
 from drobench.data.scaling import mean_and_deviation, standardized
 from drobench.data.splitting import RowNumbers, split_rows
@@ -33,6 +34,8 @@ def build_dataset(
     columns: Mapping[str, NDArray[Any]] | None = None,
     parts: Sequence[RowNumbers] | None = None,
     shape: tuple[int, ...] = (),
+    encoder: TableEncoder | None = None,
+    notes: Sequence[str] = (),
 ) -> Dataset:
     """Turn raw arrays into a dataset: check, split by class, standardize, hash.
 
@@ -52,6 +55,9 @@ def build_dataset(
         parts: Row numbers of the training, validation and test rows, where the data come with a split of their own;
             an empty one is an absent split. By default the rows are divided as `config.split` says.
         shape: The shape of one row before it was laid flat, e.g. `(1, 8, 8)` for small images of one channel.
+        encoder: How raw rows became the features, and what the classes are called; by default the features are the raw
+            rows, and classes are called by their labels.
+        notes: What a reader of the results should know of the data.
 
     Returns:
         The dataset in `float64` on the CPU.
@@ -79,6 +85,8 @@ def build_dataset(
         twin=twin,
         seed=config.seed,
         shape=shape,
+        encoder=encoder or number_encoder(table.feature_names, classes=tuple(table.classes.tolist())),
+        notes=tuple(notes),
     )
 
 

@@ -33,8 +33,15 @@ class ScoreLoss(ABC):
 
     convex: bool
     """Whether the loss is convex in the scores."""
+    link: str | None = None
+    """How scores become probabilities of classes: `logistic` (of one score), `softmax` (of one per class), or not."""
     largest_bend: float = math.inf
-    """A bound on its second derivatives by the score, of either sign; infinite where it has kinks or none is known."""
+    """A bound on its second derivatives by the score, of either sign; infinite where it has kinks or none is known.
+
+    Of several scores: on the second derivatives along any direction of length one."""
+    scores_each_class: bool = False
+    """Whether it takes one score for each class and class numbers as targets, which is for more than two classes. Else
+    it takes one score a row, and in classification targets in {-1, +1}."""
 
     @abstractmethod
     def value_and_slope(self, scores: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
@@ -45,6 +52,9 @@ class ScoreLoss(ABC):
         with torch.enable_grad():
             leaf = scores.detach().clone().requires_grad_(True)
             slopes = self.value_and_slope(leaf, targets)[1]
+            if not slopes.requires_grad:
+                # Constant, as the slopes of pieces are.
+                return scores.new_zeros(*scores.shape, scores.shape[-1])
             columns = [torch.autograd.grad(of_class.sum(), leaf, retain_graph=True)[0] for of_class in slopes.unbind(1)]
         return torch.stack(columns, dim=1)
 
@@ -109,6 +119,7 @@ class LogisticLoss(MarginLoss):
     """`ln(1 + exp(-t))`."""
 
     convex = True
+    link = "logistic"
     largest_bend = 0.25
 
     def of_margin(self, margins: Tensor) -> tuple[Tensor, Tensor]:
@@ -213,7 +224,9 @@ class CrossEntropyLoss(ScoreLoss):
     """`ln sum exp(s) - s_y` for scores `(..., rows, classes)` and class numbers `y`."""
 
     convex = True
+    link = "softmax"
     largest_bend = 0.5
+    scores_each_class = True
 
     def value_and_slope(self, scores: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         chosen = torch.nn.functional.one_hot(targets, scores.shape[-1]).to(scores.dtype)

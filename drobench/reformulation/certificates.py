@@ -13,7 +13,8 @@ For the Wasserstein problem the same works with one more multiplier per sample f
 `c_k(x) <= 0` the multipliers `l >= 0` take the place of the weights: `min_x f(x) + r(x) + <l, c(x)>` is below the
 optimum, and strong convexity bounds it; for a quadratic `f` of one curvature and linear `c` without loss. Nothing here
 trusts a solver: every candidate is made feasible first, and a poor candidate only gives a poor bound. Where feasibility
-is an equation, which floating point meets only to rounding, the remainder is charged at `1 + 2 |x|`.
+is an equation, which floating point meets only to rounding, the remainder is charged at `1 + 2 |x|`. A form that brings
+its own `lower_bound` is asked for that.
 """
 
 import math
@@ -42,6 +43,8 @@ def lower_bound(form: NativeForm, point: Tensor, dual: Tensor | None = None) -> 
             problem the multipliers `(2, m)` of hinges and logistic losses. Under constraints their multipliers,
             those of the cheap ones last; without them the constraints are left out.
     """
+    if type(form).lower_bound is not NativeForm.lower_bound:
+        return form.lower_bound(point, dual)
     if isinstance(form, WassersteinRisk):
         bounds = [
             _wasserstein_bound(form, point, candidate) for candidate in ([None] if dual is None else [None, dual])

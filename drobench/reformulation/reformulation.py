@@ -15,11 +15,16 @@ class Reformulation(ABC):
     """One step `form -> form`, with a way to carry points in both directions."""
 
     name: str
+    consumes: type = object
+    """The class of the forms that `accepts` may accept: chains need not be made of what no step can begin from."""
     produces: type
     default_widths: tuple[float, ...] = ()
     """Smoothing widths to pass through, widest first; empty for an equivalent rewriting."""
     relaxation: bool = False
     """Whether something of the problem is given up, so that an exact solution of the new form may not solve the old."""
+
+    final: bool = False
+    """Whether no step may follow, so that only a solver that accepts what this one produces gets there."""
 
     projects: bool = False
     """Whether `recover` is a projection on the old form's feasible set, counted once at the end of a run."""

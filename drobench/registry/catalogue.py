@@ -149,6 +149,15 @@ class Catalogue:
         """Return the logger called `name`, or raise `UnknownName`."""
         return self._find("logger", name, self.loggers)
 
+    def of_kind(self, kind: str) -> Mapping[str, Registered[Any]]:
+        """Return everything of one kind, such as `solver`."""
+        found: Mapping[str, Registered[Any]] = getattr(self, _plural(kind))
+        return found
+
+    def find(self, kind: str, name: str) -> Registered[Any]:
+        """Return the thing of this kind called `name`, or raise `UnknownName`."""
+        return self._find(kind, name, self.of_kind(kind))
+
     def of_kinds(self) -> dict[str, Mapping[str, Registered[Any]]]:
         """Return everything, by the plural name of its kind."""
         return {plural: getattr(self, plural) for plural in _PLURALS.values()}
@@ -171,6 +180,13 @@ class Catalogue:
         missing = needs - (self.dataset(dataset_name).entry.provides if provided is None else provided)
         if not missing:
             return
+        requests = self.dataset(dataset_name).entry.on_request
+        settings = [f"dataset.{requests[word]}" for word in sorted(missing) if word in requests]
+        if len(settings) == len(missing):
+            raise NeedsNotMet(
+                f"{who} needs {_listed(needs)}; dataset {dataset_name!r} provides {_listed(missing)} only when asked. "
+                f"Set `{' '.join(settings)}`."
+            )
         fitting = [name for name, found in self.datasets.items() if needs <= found.entry.provides]
         advice = (
             f"Installed datasets that would do: {', '.join(fitting)}." if fitting else "No installed dataset would do."

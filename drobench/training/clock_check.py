@@ -24,7 +24,7 @@ from drobench.solver.solver import Solver
 from drobench.training.budget import BudgetConfig
 from drobench.training.run_log import RunLog
 from drobench.training.settings import EvaluationConfig, TrainerConfig
-from drobench.training.solver_module import Task
+from drobench.training.task import Task
 from drobench.training.trainer import train
 
 _STEPS = 2

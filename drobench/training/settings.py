@@ -1,4 +1,4 @@
-"""Settings of trainer, logger and evaluation, apart from torch so that reading a configuration stays quick."""
+"""Settings of trainer, wandb and evaluation, apart from torch so that reading a configuration stays quick."""
 
 from dataclasses import dataclass, field
 
@@ -50,11 +50,9 @@ class TrainerConfig:
 
 
 @dataclass
-class LoggerConfig:
-    """Where metrics go besides the record."""
+class WandbConfig:
+    """Settings of Weights & Biases."""
 
-    name: str = "none"
-    """`none`, `csv`, `wandb` or `tensorboard`. The settings below are those of `wandb`."""
     project: str = "drobench"
     entity: str | None = None
     """User or team; null: the default of whoever is logged in."""
@@ -65,7 +63,6 @@ class LoggerConfig:
     tags: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        require_one_of(self, "name", ("none", "csv", "wandb", "tensorboard"))
         require_one_of(self, "mode", ("auto", "online", "offline", "disabled"))
 
 

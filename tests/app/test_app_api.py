@@ -17,7 +17,7 @@ def raw_breast_cancer():
     from sklearn.datasets import load_breast_cancer
 
     source = load_breast_cancer()
-    return source.data, 1 - source.target
+    return source.data, source.target
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +83,8 @@ def test_scores_are_real_numbers_whose_sign_is_the_prediction(trained):
     features, _ = raw_breast_cancer()
     scores = solution.scores(features[:50])
     assert scores.shape == (50,)
-    np.testing.assert_array_equal(solution.predict(features[:50]), scores > 0)
+    # scikit-learn calls the positive class, malignant, 0.
+    np.testing.assert_array_equal(solution.predict(features[:50]), scores <= 0)
     point, mean, scale = solution.point, solution.feature_mean, solution.feature_scale
     np.testing.assert_allclose(scores, (features[:50] - mean) / scale @ point[:-1] + point[-1], rtol=1e-10)
     np.testing.assert_array_equal(solution.predict(features[:50].tolist()), solution.predict(features[:50]))

@@ -25,7 +25,7 @@ def another(value):
     if isinstance(value, str):
         return f"{value}x"
     if isinstance(value, dict):
-        return {**value, "another": 1.0}
+        return {**value, "more": 1.0}
     return [*value, 1] if isinstance(value, list) else value + 1
 
 

@@ -18,7 +18,13 @@ def only_listed(catalogue, monkeypatch):
 
 
 def test_a_composition_of_the_list_becomes_that_of_the_plugins(catalogue, only_listed, results):
-    words = ["solver=scgd", "solver.batch=3", "problem.loss_settings={}", "dataset.split=[0.5,0.25,0.25]", "seed=7"]
+    words = [
+        "solver=scgd",
+        "solver.batch=3",
+        "problem.loss=smoothed_hinge",
+        "problem.loss_settings.width=0.5",
+        "seed=7",
+    ]
     register(only_listed)
     with hydra_ready():
         composed = compose([*SMALL, *words, f"results={results}"], only_listed)

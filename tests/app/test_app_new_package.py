@@ -63,6 +63,12 @@ def test_a_run_with_all_of_them_works_outside_the_repository(environment):
     assert found["model"] == {"name": "my_model", "width": 32, "depth": 2}
     assert found["asked"]["plugins"]["model"] == ["my-model", 1]
     assert set(found["code"]) >= {"my-model", "drobench"}
+    lossy = ("problem=kl_regression", "dataset=diabetes", "problem.loss=my_loss", "problem.loss_settings.width=0.5")
+    environment.drobench("run", "solver=newton", *lossy, "problem.l2=0.1", "budget.passes=40", "results=lossy")
+    (record,) = environment.folder.glob("lossy/*/record.json")
+    found = json.loads(record.read_text())
+    assert found["asked"]["plugins"]["loss"] == ["my-loss", 1]
+    assert 0 <= found["iterates"]["last"]["gap"] < 1e-6
     environment.drobench("run", *words, "budget.passes=60")
     (record,) = environment.folder.glob("results/*/record.json")
     found = json.loads(record.read_text())

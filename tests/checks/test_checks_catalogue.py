@@ -23,7 +23,13 @@ SETTINGS = {
 FILES = ("tabular", "mapped")
 POSED_ON = {"noisy_group_fairness": "adult_twin", "ranking_fairness": "mslr_twin"}
 # One of each kind that skips no check, so that none is skipped by every subject.
-WITNESSES = {"solver": "scgd", "problem": "kl_classification", "dataset": "breast_cancer", "model": "mlp"}
+WITNESSES = {
+    "solver": "scgd",
+    "problem": "kl_classification",
+    "dataset": "breast_cancer",
+    "model": "mlp",
+    "loss": "logistic",
+}
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +74,7 @@ def made(kind: str, name: str) -> type:
 
 
 for _kind in KINDS:
-    for _name in getattr(CATALOGUE, f"{_kind}s"):
+    for _name in CATALOGUE.of_kind(_kind):
         _checks = made(_kind, _name)
         globals()[_checks.__name__] = _checks
 

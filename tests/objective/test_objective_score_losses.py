@@ -51,3 +51,23 @@ def test_the_bend_of_the_smoothed_hinge(random_points):
     torch.testing.assert_close(
         smooth_hinge_bend(values, 0.3), (slopes[0] - slopes[1]) / (2.0 * step), rtol=1e-6, atol=1e-8
     )
+
+
+class CrammerSinger(ScoreLoss):
+    """Straight pieces of several scores."""
+
+    convex = True
+    scores_each_class = True
+
+    def value_and_slope(self, scores, targets):
+        chosen = torch.nn.functional.one_hot(targets, scores.shape[-1]).to(scores.dtype)
+        violated = 1.0 - chosen + scores - (scores * chosen).sum(dim=-1, keepdim=True)
+        worst = torch.nn.functional.one_hot(violated.argmax(dim=-1), scores.shape[-1]).to(scores.dtype)
+        return violated.amax(dim=-1), worst - chosen
+
+
+def test_straight_pieces_of_several_scores_do_not_bend(random_points):
+    scores, targets = random_points(3, 12, 4), torch.arange(12) % 4
+    bends = CrammerSinger().bends(scores, targets)
+    assert bends.shape == (12, 4, 4)
+    assert not bool(bends.any())

@@ -4,7 +4,7 @@ import pytest
 
 from drobench.errors import SettingError
 from drobench.registry import EntryError, LossEntry, load_catalogue
-from drobench.registry.losses import loss_called
+from drobench.registry.losses import loss_called, loss_settings
 
 CATALOGUE = load_catalogue()
 
@@ -36,3 +36,15 @@ def test_an_entry_says_what_its_targets_are():
     entry = CATALOGUE.loss("huber").entry
     with pytest.raises(EntryError, match="LossEntry 'mine': `task` must be one of classification, regression"):
         LossEntry(name="mine", summary="Mine.", config=entry.config, factory=entry.factory, task="ranking")
+
+
+def test_settings_keep_what_differs_from_the_defaults_in_its_own_type():
+    assert loss_settings("huber", {"delta": 2}, "regression", CATALOGUE) == {"delta": 2.0}
+    assert isinstance(loss_settings("huber", {"delta": 2}, "regression", CATALOGUE)["delta"], float)
+    assert loss_settings("huber", {"delta": 1}, "regression", CATALOGUE) == {}
+
+
+@pytest.mark.parametrize("value", ["wide", True, [1.0], None])
+def test_a_setting_of_another_type_is_named(value):
+    with pytest.raises(SettingError, match=r"'delta' of the loss 'huber' must be a float; found "):
+        loss_called("huber", {"delta": value}, "regression", CATALOGUE)

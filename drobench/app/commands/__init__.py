@@ -4,6 +4,7 @@
     sweep       sweep
     comparison  leaderboard, report, plot
     runs        show, runs, diff, remove
+    export      export
     settings    help
     bundles     pack, verify, merge
     plugins     plugins, new, check

@@ -100,7 +100,14 @@ def _add_comparison(parser: argparse.ArgumentParser) -> None:
     asked.add_argument(
         "--cost", choices=["passes", "oracle_calls", "seconds", "bytes"], default="passes", help="of reaching a target"
     )
-    asked.add_argument("--by", metavar="METRIC", help="what decides without a target: gap, objective, test_error, ...")
+    asked.add_argument(
+        "--by", metavar="METRIC",
+        help="what decides without a target: gap, objective, test_error, ..., or a metric of the problem, such as "
+        "test_worst_group_error",
+    )  # fmt: skip
+    asked.add_argument(
+        "--columns", type=_words, default=[], metavar="METRIC,...", help="further metrics to show, such as test_r2"
+    )
     asked.add_argument("--iterate", choices=["last", "average", "best_feasible"], default="last")
     asked.add_argument("--baseline", metavar="SOLVER", help="compare all others with this one, not with the first")
     asked.add_argument(

@@ -11,7 +11,7 @@ from drobench.errors import DrobenchError
 if TYPE_CHECKING:
     from drobench.registry import Catalogue, Entry
 
-KINDS = ("solver", "problem", "dataset", "model")
+KINDS = ("solver", "problem", "dataset", "model", "loss")
 _OUTCOMES = ("passed", "failed", "skipped")
 _EXIT_FAILED = 1
 
@@ -66,7 +66,7 @@ def new(options: argparse.Namespace) -> int:
     from rich.markup import escape
 
     from drobench.app.console import open_console
-    from drobench.app.new_package import write_package
+    from drobench.app.new_package import words_of_a_run, write_package
 
     kind, name, console = options.kind, options.name, open_console()
     target = options.output / name
@@ -76,7 +76,7 @@ def new(options: argparse.Namespace) -> int:
         f"cd {target}",
         "pip install -e '.[test]'",
         "pytest",
-        f"drobench run {kind}={name}",
+        f"drobench run {words_of_a_run(kind, name)}",
     ):
         console.print(f"  {escape(line)}", soft_wrap=True)
     return 0

@@ -140,7 +140,7 @@ def run_job(composed: "DictConfig", kept: "dict[str, LastDataset]", typed: "Sequ
     catalogue = load_catalogue()
     register(catalogue)
     config = resolve(of_plugins(composed, catalogue))
-    if config.logger.group is None:
+    if getattr(config.logger, "group", "") is None:
         config.logger.group = group_of_job()
     console = open_console(width=120)
     with LiveLine(console) as line:

@@ -14,9 +14,11 @@ from drobench.errors import DrobenchError
 from drobench.objective.composite import Composite
 from drobench.objective.predictor import ModelConfig
 from drobench.problem.problem import Problem
+from drobench.reformulation.chains import MakeStep
 from drobench.reformulation.reformulation import Reformulation
 from drobench.reformulation.routes import REFORMULATIONS
 from drobench.registry import ProblemEntry, load_catalogue
+from drobench.registry.reformulations import reformulations_of
 
 SPLITS = ("train", "validation", "test")
 # Two widths of a smoothing.
@@ -54,7 +56,8 @@ class ProblemSubject(Checks):
 
     def rewritings(self, problem: Problem) -> list[Reformulation]:
         """Return the equivalent, or smoothed, ways to a composite."""
-        steps = [kind() for kind in REFORMULATIONS]
+        makers: list[MakeStep] = [*REFORMULATIONS, *reformulations_of(self.catalogue())]
+        steps = [make() for make in makers]
         return [
             step
             for step in steps

@@ -68,7 +68,8 @@ def all_figures(content: Content) -> Iterator[Figure]:
     """Every figure of a report.
 
     The most telling measure is drawn against every cost, the other measures against oracle calls (or the first cost
-    there is); the trade-off for every iterate on training and test data; the performance profiles.
+    there is); of the measures that only the problem has those that were asked for; the trade-off for every iterate on
+    training and test data; the performance profiles.
     """
     for view in content.boards:
         yield from _convergence_figures(content, view)
@@ -121,7 +122,9 @@ def _check_format(name: str) -> None:
 def _convergence_figures(content: Content, view: BoardView) -> Iterator[Figure]:
     template = convergence(view.styles(content.styles), PAPER)
     costs, measures = view.cost_channels(), view.measure_channels()
-    for place, measure in enumerate(view.measures):
+    asked = content.leaderboard.further
+    drawn = [measure for measure in view.measures if not measure.own or measure.key in asked]
+    for place, measure in enumerate(drawn):
         for cost in view.costs if place == 0 else view.costs[:1]:
             rows = curve_rows(view.curves, cost.key, measure.key)
             if not rows:

@@ -25,7 +25,7 @@ def test_show_prints_one_run_by_the_beginning_of_its_id(command, finished):
     assert "certified, exact_convex" in shown.out
     # With the metrics that only this problem has.
     for name, value in record.iterates.last.extra.items():
-        assert re.search(rf"{name.replace('_', ' ')} +{re.escape(f'{value:.6g}')} ", shown.out), name
+        assert re.search(rf"{name.replace('_', ' ')}( \([a-z]+\))? +{re.escape(f'{value:.6g}')} ", shown.out), name
 
 
 def test_show_prints_the_record_as_it_is_stored(command, finished):

@@ -109,6 +109,8 @@ def test_metrics_are_those_of_scikit_learn(dataset):
     residuals, groups = predicted - targets, test.groups.numpy()
     worst = max(np.sqrt(np.mean(residuals[groups == group] ** 2)) for group in (0, 1))
     assert extra["worst_group_rmse"] == pytest.approx(worst)
+    for share in (90, 95, 99):
+        assert extra[f"p{share}_residual"] == pytest.approx(np.percentile(np.abs(residuals), share))
     assert extra["largest_loss"] == pytest.approx((residuals**2).max())
     assert problem.score(point, "validation") is None
 
@@ -157,3 +159,10 @@ def test_a_problem_of_numbers_needs_targets(tmp_path):
 
     with pytest.raises(NeedsNotMet, match=r"needs targets, but dataset 'digits' does not provide targets.*diabetes"):
         run("problem=kl_regression", "dataset=digits", results=str(tmp_path))
+
+
+def test_newton_reaches_it_with_a_loss_that_bends_in_pieces(tmp_path):
+    words = ("solver=newton", "problem=kl_regression", "problem.loss=huber", "problem.loss_settings.delta=0.4")
+    record = run(*words, "dataset=diabetes", "problem.l2=0.01", "budget.passes=60", results=str(tmp_path))
+    assert record.problem.config["loss_settings"] == {"delta": 0.4}
+    assert record.iterates.last.gap <= 1e-8

@@ -22,13 +22,17 @@ _ZERO = 1e-7
 def has_cones(losses: Losses) -> bool:
     """Return whether `conic_losses` knows these losses."""
     if isinstance(losses, LinearLosses):
-        return losses.loss.expression(0.0, 1.0) is not None
+        return losses.convex and losses.loss.expression(0.0, 1.0) is not None
     return isinstance(losses, LinearScoreLosses) and isinstance(losses.loss, CrossEntropyLoss)
 
 
 def has_kinks(losses: Losses) -> bool:
-    """Return whether these are convex losses with kinks, which no smooth method solves to the end."""
-    return isinstance(losses, LinearLosses) and losses.convex and math.isinf(losses.loss.largest_bend)
+    """Return whether these are convex losses that may have kinks, which no smooth method solves to the end.
+
+    Those that state no curvature bound and cannot be written as cones are tried as smooth ones: the recomputed bound
+    says what that was worth.
+    """
+    return isinstance(losses, LinearLosses) and math.isinf(losses.loss.largest_bend) and has_cones(losses)
 
 
 def conic_losses(losses: Losses, point: Any) -> tuple[Any, list[Any]]:
@@ -49,7 +53,10 @@ def conic_losses(losses: Losses, point: Any) -> tuple[Any, list[Any]]:
         scores = rows @ cp.reshape(point, (classes, rows.shape[1]), order="C").T
         chosen = np.eye(classes)[losses.targets.cpu().numpy()]
         return values, [cp.log_sum_exp(scores, axis=1) - cp.sum(cp.multiply(chosen, scores), axis=1) <= values]
-    raise DrobenchError(f"exact_convex cannot write {type(losses).__name__} as a conic program.")
+    loss = getattr(losses, "loss", losses)
+    raise DrobenchError(
+        f"exact_convex cannot write {type(loss).__name__} as a conic program. A loss that says its `expression` can be."
+    )
 
 
 def solve_conic(problem: Any, accuracy: Accuracy) -> None:

@@ -1,0 +1,1 @@
+"""The checks of losses, by what they are about."""
