@@ -106,7 +106,7 @@ def _add_comparison(parser: argparse.ArgumentParser) -> None:
         "test_worst_group_error",
     )  # fmt: skip
     asked.add_argument(
-        "--columns", type=_words, default=[], metavar="METRIC,...", help="further metrics to show, such as test_r2"
+        "--columns", type=words, default=[], metavar="METRIC,...", help="further metrics to show, such as test_r2"
     )
     asked.add_argument("--iterate", choices=["last", "average", "best_feasible"], default="last")
     asked.add_argument("--baseline", metavar="SOLVER", help="compare all others with this one, not with the first")
