@@ -116,7 +116,7 @@ def plugin_files(plugin: Registered[Any]) -> Files:
     factory, config = plugin.entry.factory, plugin.entry.config
     key = id(factory), id(config)
     if key not in _FOUND:
-        _FOUND[key] = (factory, config, _files_of(factory, config))
+        _FOUND[key] = (factory, config, _files_of(plugin))
     return _FOUND[key][2]
 
 
@@ -124,11 +124,16 @@ def plugin_files(plugin: Registered[Any]) -> Files:
 _FOUND: dict[tuple[int, int], tuple[Any, type, Files]] = {}
 
 
-def _files_of(factory: Any, config: type) -> Files:
+def homes_of(plugin: Registered[Any]) -> set[str]:
+    """Return the modules that a plugin's thing is made by and configured in."""
+    factory = plugin.entry.factory
     while isinstance(factory, functools.partial):
         factory = factory.func
-    homes = {getattr(factory, "__module__", None) or type(factory).__module__, config.__module__}
-    return {name: sha256 for module in sorted(homes) for name, sha256 in _reached_from(module).items()}
+    return {getattr(factory, "__module__", None) or type(factory).__module__, plugin.entry.config.__module__}
+
+
+def _files_of(plugin: Registered[Any]) -> Files:
+    return {name: sha256 for module in sorted(homes_of(plugin)) for name, sha256 in _reached_from(module).items()}
 
 
 def _reached_from(module: str) -> Files:

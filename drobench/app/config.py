@@ -60,6 +60,7 @@ __all__ = [
     "resolve",
     "schema",
     "stored_mapping",
+    "structured",
     "to_yaml",
 ]
 
@@ -134,14 +135,19 @@ def register(catalogue: Catalogue) -> None:
     store.store(group="hydra/callbacks", name="board", node=_BOARD)
     for group, entries in _groups(catalogue).items():
         for found in entries.values():
-            store.store(group=group, name=found.entry.name, node=_structured(found))
+            store.store(group=group, name=found.entry.name, node=structured(found))
 
 
 def _groups(catalogue: Catalogue) -> dict[str, Mapping[str, Registered[Any]]]:
     return {group: getattr(catalogue, f"{group}s") for group in CHOSEN_GROUPS}
 
 
-def _structured(found: Registered[Any]) -> DictConfig:
+def structured(found: Registered[Any]) -> DictConfig:
+    """Return the settings of a plugin as Hydra takes them.
+
+    Raises:
+        ConfigError: If they are of types that it does not know.
+    """
     try:
         node = _node(schema(found))
         for item in dataclasses.fields(found.entry.config):
@@ -270,7 +276,7 @@ def from_yaml(text: str, catalogue: Catalogue, *, logged: bool = False) -> RunCo
         name = str(settings.get("name") if isinstance(settings, dict) else settings)
         if name not in entries:
             getattr(catalogue, group)(name)
-        base[group] = _structured(entries[name])
+        base[group] = structured(entries[name])
     try:
         merged = cast(DictConfig, OmegaConf.merge(base, loaded))
     except Exception as error:  # omegaconf converts values of any kind, and fails there in ways of its own

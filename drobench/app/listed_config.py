@@ -4,7 +4,7 @@ from typing import Any, cast
 
 from omegaconf import DictConfig, OmegaConf
 
-from drobench.app.config import CHOSEN_GROUPS, RunConfig, schema
+from drobench.app.config import CHOSEN_GROUPS, RunConfig, schema, structured
 from drobench.app.config_checks import refuse_added_keys, refuse_other_names
 from drobench.registry import Catalogue
 
@@ -26,10 +26,10 @@ def of_plugins(composed: DictConfig, catalogue: Catalogue) -> DictConfig:
         UnknownName: If a plugin that was on the list is not there.
     """
     chosen: dict[str, Any] = {group: OmegaConf.get_type(composed, group) for group in CHOSEN_GROUPS}
-    own = {group: schema(getattr(catalogue, group)(kind.name)) for group, kind in chosen.items()}
-    if own == chosen:
+    own = {group: getattr(catalogue, group)(kind.name) for group, kind in chosen.items()}
+    if all(schema(found) is chosen[group] for group, found in own.items()):
         return composed
     base = OmegaConf.structured(RunConfig)
-    for group, kind in own.items():
-        base[group] = OmegaConf.structured(kind)
+    for group, found in own.items():
+        base[group] = structured(found)
     return cast(DictConfig, OmegaConf.merge(base, OmegaConf.to_container(composed, resolve=False)))

@@ -178,6 +178,11 @@ class ProblemEntry(Entry):
         self._require(_is_set_of_words(self.needs), "needs", "a frozenset of words")
 
 
+def no_files(_config: Any) -> tuple[Path, ...]:
+    """Return no file: the data are made from their settings, or come with an installed package."""
+    return ()
+
+
 @dataclass(frozen=True)
 class Intake:
     """How data that cannot be downloaded by a program get into the cache, and stay sound there.
@@ -203,6 +208,9 @@ class DatasetEntry(Entry):
         licence: Under which terms the publisher offers the data, in a few words; empty if there is nothing to say.
         intake: For data that nobody may hand out, and whose files have no fixed content: how they are taken over.
         on_request: For words of `provides` that are true only with a setting, this setting, e.g. `group=COLUMN`.
+        reads: Returns, for a config, the files that the data are read from, where the data follow from these, from the
+            config and from what is installed, and from nothing else; then a finished run is shown again without
+            loading them. `no_files` where there are none; `None`: that is not known.
     """
 
     kind: ClassVar[str] = "dataset"
@@ -212,6 +220,7 @@ class DatasetEntry(Entry):
     licence: str = ""
     intake: Intake | None = None
     on_request: Mapping[str, str] = field(default_factory=dict)
+    reads: Callable[[Any], Collection[Path]] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -227,6 +236,7 @@ class DatasetEntry(Entry):
         self._require(
             self.intake is None or not self.files, "intake", "None where `files` says what to fetch", "both of them"
         )
+        self._require(self.reads is None or callable(self.reads), "reads", "a function of a config, or None")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ import json
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from drobench.files import write_atomically
 from drobench.registry.catalogue import (
@@ -29,27 +29,62 @@ from drobench.registry.listed import NotListable, listed, unlisted
 _KEPT = 8
 
 
+class Listing(NamedTuple):
+    """A catalogue, whose entries may be without what they stand for.
+
+    Attributes:
+        catalogue: The catalogue.
+        state: The checksum of everything that it and the code of its plugins follow from; none: it is not known, or
+            what was read may be of another time.
+    """
+
+    catalogue: Catalogue
+    state: str | None
+
+
 def list_catalogue() -> Catalogue:
     """Return the catalogue, whose entries may be without what they stand for."""
+    return find_listing().catalogue
+
+
+def find_listing() -> Listing:
+    """Return the catalogue as a list, and what it follows from."""
     if load_catalogue.cache_info().currsize:
-        return load_catalogue()
+        return Listing(load_catalogue(), None)
     check_environment()
-    try:
-        points = list(importlib.metadata.entry_points(group=ENTRY_POINT_GROUP))
-        state = installed_state(points)
-    except Exception:  # damaged metadata, files that cannot be read: whoever reads the plugins says which
-        return load_catalogue()
+    # What was imported earlier may be from before an edit, and would be kept as if it were from after it.
+    imported = set(sys.modules)
+    state = state_here()
+    if state is None:
+        return Listing(load_catalogue(), None)
     file = list_folder() / f"{state}.json"
     found = _read(file)
     if found is not None:
-        return found
-    # What was imported earlier may be from before an edit, and would be kept as if it were from after it.
-    fresh = not {package for package in packages_of(points) if package != OWN_PACKAGE} & set(sys.modules)
+        return Listing(found, state)
+    fresh = not {package for package in packages_of(_points()) if package != OWN_PACKAGE} & imported
     catalogue = load_catalogue()
-    if fresh and not catalogue.troubles:
-        with suppress(NotListable, OSError):  # a cache that cannot be written to costs time and nothing else
-            _keep(file, catalogue)
-    return catalogue
+    if not fresh or catalogue.troubles:
+        return Listing(catalogue, None)
+    with suppress(NotListable, OSError):  # a cache that cannot be written to costs time and nothing else
+        _keep(file, catalogue)
+    return Listing(catalogue, state)
+
+
+def state_here() -> str | None:
+    """Return the checksum of everything that a catalogue would follow from now; none where it cannot be taken."""
+    try:
+        return installed_state(_points())
+    except Exception:  # damaged metadata, files that cannot be read: whoever reads the plugins says which
+        return None
+
+
+def packages_here() -> set[str]:
+    """Return the packages whose files `state_here` is made of."""
+    return {OWN_PACKAGE, *packages_of(_points())}
+
+
+def _points() -> list[importlib.metadata.EntryPoint]:
+    return list(importlib.metadata.entry_points(group=ENTRY_POINT_GROUP))
 
 
 def list_folder() -> Path:

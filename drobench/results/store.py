@@ -9,6 +9,7 @@
 <root>/.reruns/          runs that were done again to be compared, each in a folder of results of its own
 <root>/.optima/          certified optima, one file per instance of a problem, shared by all runs on it
 <root>/.work/<run_id>/   checkpoints of a run that is being computed, gone when it is finished
+<root>/.known/           which run answers a configuration, as long as neither code nor data change
 <root>/.logs/            what loggers and the workers of a sweep wrote
 ```
 """

@@ -9,16 +9,27 @@ from drobench.app.listed_config import of_plugins
 from drobench.registry import listing
 
 
+def _let_list(monkeypatch, catalogue):
+    monkeypatch.setattr(registry, "list_catalogue", lambda: catalogue)
+    monkeypatch.setattr(registry, "find_listing", lambda: registry.Listing(catalogue, None))
+
+
 @pytest.fixture
 def only_listed(catalogue, monkeypatch):
     """Let commands have a list for names, as in a new process, and the plugins only where something is built."""
     found = listing._catalogue(listing._values(catalogue))
-    monkeypatch.setattr(registry, "list_catalogue", lambda: found)
+    _let_list(monkeypatch, found)
     return found
 
 
 def test_a_composition_of_the_list_becomes_that_of_the_plugins(catalogue, only_listed, results):
-    words = ["solver=scgd", "solver.batch=3", "problem.loss_settings={}", "dataset.split=[0.5,0.25,0.25]", "seed=7"]
+    words = [
+        "solver=scgd",
+        "solver.batch=3",
+        "problem.loss=smoothed_hinge",
+        "problem.loss_settings.width=0.5",
+        "seed=7",
+    ]
     register(only_listed)
     with hydra_ready():
         composed = compose([*SMALL, *words, f"results={results}"], only_listed)
@@ -73,7 +84,7 @@ def test_a_plugin_that_is_gone_is_refused_by_name(catalogue, only_listed):
 )
 def test_mistakes_have_the_same_message_with_a_list_as_without(command, only_listed, monkeypatch, catalogue, words):
     listed = command("run", *words)
-    monkeypatch.setattr(registry, "list_catalogue", lambda: catalogue)
+    _let_list(monkeypatch, catalogue)
     assert command("run", *words) == listed
     assert listed.code == 2
     assert listed.err
@@ -82,19 +93,19 @@ def test_mistakes_have_the_same_message_with_a_list_as_without(command, only_lis
 @pytest.mark.parametrize("words", [["--help"], ["--cfg", "job"], ["--cfg", "job", "solver=scgd", "--resolve"]])
 def test_what_is_shown_is_the_same_with_a_list_as_without(command, only_listed, monkeypatch, catalogue, words):
     listed = command("run", *words)
-    monkeypatch.setattr(registry, "list_catalogue", lambda: catalogue)
+    _let_list(monkeypatch, catalogue)
     assert command("run", *words) == listed
     assert (listed.code, listed.err) == (0, "")
 
 
 def test_plugins_shows_the_same_with_a_list_as_without(command, only_listed, monkeypatch, catalogue):
     listed = command("plugins")
-    monkeypatch.setattr(registry, "list_catalogue", lambda: catalogue)
+    _let_list(monkeypatch, catalogue)
     assert command("plugins") == listed
     assert "[reconstructed]" in listed.out
 
 
 def test_a_run_by_way_of_the_list_is_the_run_without(command, only_listed, monkeypatch, catalogue, results):
     assert command("run", *SMALL, "solver=scgd", "solver.batch=3", f"results={results}").code == 0
-    monkeypatch.setattr(registry, "list_catalogue", lambda: catalogue)
+    _let_list(monkeypatch, catalogue)
     assert "already" in command("run", *SMALL, "solver=scgd", "solver.batch=3", f"results={results}").out

@@ -3,27 +3,13 @@
 import argparse
 import os
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from drobench.app.commands.parsing import AddCommand, add_results, results_of
 from drobench.errors import DrobenchError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from omegaconf import DictConfig
-    from rich.console import Console
-
-    from drobench.app.config import RunConfig
-    from drobench.app.loading import LastDataset
-    from drobench.results.record import Record
-
-
-class RunFailed(DrobenchError):
-    """A run ended badly; its record says how."""
-
-    exit_code = 1
 
 
 def add_commands(add: AddCommand) -> None:
@@ -52,13 +38,14 @@ def run_with_hydra(words: list[str]) -> int:
         group_names,
         register,
     )
+    from drobench.app.hydra_job import Jobs, show_board
     from drobench.app.overrides import check_overrides, with_home
     from drobench.app.results_folder import set_home_in_environment
     from drobench.app.run_help import can_tell, help_text
     from drobench.harmless import harmless
-    from drobench.registry import list_catalogue
+    from drobench.registry import find_listing
 
-    catalogue = list_catalogue()
+    catalogue, state = find_listing()
     for trouble in catalogue.troubles:
         print(f"drobench: not used: {harmless(str(trouble))}", file=sys.stderr)
     register(catalogue)
@@ -74,13 +61,10 @@ def run_with_hydra(words: list[str]) -> int:
     sys.argv = ["drobench-run", *words]
     # Hydra would print errors and exit by itself; this way they arrive here and can be explained.
     os.environ["HYDRA_FULL_ERROR"] = "1"
-    kept: dict[str, LastDataset] = {}
-    started = False
+    jobs = Jobs(typed.overrides, state)
 
     def job(composed: "DictConfig") -> float | None:
-        nonlocal started
-        started = True
-        return run_job(composed, kept, typed.overrides)
+        return jobs.run(composed)
 
     application = hydra.main(
         version_base=HYDRA_VERSION_BASE, config_path=str(data_dir("conf")), config_name=CONFIG_NAME
@@ -94,12 +78,12 @@ def run_with_hydra(words: list[str]) -> int:
         raise
     except Exception as error:
         # Before the job is there, whatever goes wrong is the composition. Those of a multirun may be elsewhere.
-        if _is_hydras(error) or not (started or typed.multirun):
+        if _is_hydras(error) or not (jobs.started or typed.multirun):
             raise ConfigError(explain(error, catalogue)) from error
         raise
     finally:
         if typed.multirun:
-            _show_board()
+            show_board()
     return 0
 
 
@@ -108,105 +92,6 @@ def _is_hydras(error: Exception) -> bool:
     from omegaconf.errors import OmegaConfBaseException
 
     return isinstance(error, HydraException | OmegaConfBaseException)
-
-
-def run_job(composed: "DictConfig", kept: "dict[str, LastDataset]", typed: "Sequence[str]") -> float | None:
-    """Compute one run for Hydra.
-
-    Args:
-        composed: Its configuration, maybe of a list of plugins.
-        kept: What is kept from one job to the next of the same process.
-        typed: The overrides as they were typed, of which a multirun makes those of its jobs.
-
-    Returns:
-        The objective, which is what a Hydra sweeper minimises.
-
-    Raises:
-        RunFailed: If the run did.
-    """
-    from drobench.app.config import register, resolve
-    from drobench.app.listed_config import of_plugins, refuse_by_list
-    from drobench.registry import load_catalogue
-
-    # Before anything heavy is imported.
-    refuse_by_list(composed)
-
-    from drobench.app.cell import run_cell
-    from drobench.app.console import LiveLine, open_console
-    from drobench.app.loading import LastDataset
-    from drobench.app.multirun import group_of_job, is_multirun, label_of_job, note_run
-    from drobench.results.record import FAILURES
-
-    catalogue = load_catalogue()
-    register(catalogue)
-    config = resolve(of_plugins(composed, catalogue))
-    if getattr(config.logger, "group", "") is None:
-        config.logger.group = group_of_job()
-    console = open_console(width=120)
-    with LiveLine(console) as line:
-        datasets = kept.setdefault("datasets", LastDataset())
-        record = run_cell(config, catalogue, on_evaluation=line, datasets=datasets)
-    there = line.rows == 0 and not config.trainer.distributed and record.status not in FAILURES
-    if is_multirun():
-        note_run(record.run_id)
-        _show_line(console, record, label_of_job(typed), there=there)
-    else:
-        _show_run(console, record, config, there=there)
-    if record.status in FAILURES:
-        raise RunFailed(f"run {record.short_id} ended as {record.status}: {record.reason}")
-    return None if record.iterates.last is None else record.iterates.last.objective
-
-
-def _show_line(console: "Console", record: "Record", label: str, *, there: bool) -> None:
-    """Print a run of a multirun: the board at the end says more of all of them."""
-    from drobench.app.record_view import show_line
-
-    show_line(console, record, label, "was there already" if there else None)
-
-
-def _show_run(console: "Console", record: "Record", config: "RunConfig", *, there: bool) -> None:
-    from rich.markup import escape
-
-    from drobench.app.identity import settings_beyond_defaults
-    from drobench.app.record_view import show_record
-    from drobench.results.curves import StoredCurves
-    from drobench.results.store import ResultStore
-
-    parts = {"solver": config.solver, "problem": config.problem, "dataset": config.dataset}
-    chosen = {name: settings_beyond_defaults(part) for name, part in parts.items()}
-    show_record(console, record, StoredCurves(ResultStore(Path(config.results))).ending(record), settings=chosen)
-    if there:
-        console.print(f"[dim]It was there already; `drobench rerun {record.short_id}` computes it again.[/dim]")
-    console.print(f"[dim]{escape(str(Path(config.results) / record.run_id))}[/dim]", soft_wrap=True)
-
-
-def _show_board() -> None:
-    """Print the comparison of the runs of the multirun that just ended, also where some of them failed."""
-    from rich.markup import escape
-
-    from drobench.app.multirun import take_begun
-
-    begun = take_begun()
-    if begun is None or not (wanted := set(begun.runs())):
-        return
-
-    from drobench.app.console import open_console
-    from drobench.app.leaderboard_view import show_leaderboard
-    from drobench.app.stored_comparison import compare_stored
-    from drobench.results.comparison.leaderboard import NothingToCompare
-    from drobench.results.store import ResultStore
-
-    console = open_console()
-    try:
-        compared = compare_stored(
-            ResultStore(begun.results),
-            lambda trouble: console.print(f"[yellow]left out:[/yellow] {escape(trouble.message)}", soft_wrap=True),
-            keep=lambda records: [record for record in records if record.run_id in wanted],
-        )
-    except NothingToCompare as error:
-        console.print(f"[yellow]{escape(str(error))}[/yellow]")
-    else:
-        show_leaderboard(console, compared.leaderboard)
 
 
 def rerun(options: argparse.Namespace) -> int:

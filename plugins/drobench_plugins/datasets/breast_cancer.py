@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from drobench.data.build import build_dataset
 from drobench.data.dataset import Dataset, DatasetConfig
 from drobench.data.encoder import number_encoder
-from drobench.registry.entries import DatasetEntry
+from drobench.registry.entries import DatasetEntry, no_files
 
 # What scikit-learn calls our classes 0 and 1.
 _LABELS = (1, 0)
@@ -49,4 +49,5 @@ def entry() -> DatasetEntry:
         config=BreastCancerConfig,
         factory=load_breast_cancer_dataset,
         provides=frozenset({"labels", "binary_labels"}),
+        reads=no_files,
     )

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from drobench.data.build import build_dataset
 from drobench.data.dataset import Dataset, DatasetConfig
 from drobench.data.encoder import number_encoder
-from drobench.registry.entries import DatasetEntry
+from drobench.registry.entries import DatasetEntry, no_files
 
 
 @dataclass
@@ -37,4 +37,5 @@ def entry() -> DatasetEntry:
         config=DiabetesConfig,
         factory=load_diabetes_dataset,
         provides=frozenset({"targets"}),
+        reads=no_files,
     )

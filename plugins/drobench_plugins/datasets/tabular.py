@@ -204,6 +204,10 @@ def _refuse_same_names(encoder: TableEncoder, path: str) -> None:
         )
 
 
+def _files_of(config: TabularConfig) -> tuple[Path, ...]:
+    return () if config.path is None else (Path(config.path),)
+
+
 def entry() -> DatasetEntry:
     """Return the catalogue entry."""
     return DatasetEntry(
@@ -220,4 +224,5 @@ def entry() -> DatasetEntry:
             "labels": "task=classification",
             "targets": "task=regression",
         },
+        reads=_files_of,
     )
