@@ -156,8 +156,8 @@ HOMONYMS = {
     "tabular": "the CSS property tabular-nums",
 }
 # Where an example of a command must name something, or says what to type next.
-EXAMPLES = {"__init__.py", "app/api.py", "app/cli.py", "app/composer.py"}
-EXAMPLES |= {f"app/commands/{name}.py" for name in ("data", "plugins", "run")}
+EXAMPLES = {"__init__.py", "app/api.py", "app/cli.py", "app/composer.py", "app/new_package.py"}
+EXAMPLES |= {f"app/commands/{name}.py" for name in ("data", "plugins", "run", "runs", "settings")}
 WORD = re.compile(r"(?P<chosen>\b(?:solver|problem|dataset)=)?(?<![\w.])(?P<word>[a-z][a-z0-9_]*)(?!\w)")
 
 
