@@ -1,7 +1,7 @@
 """A log that cannot harm the run it follows: what a logger raises becomes a warning that names it.
 
-A logger may be a stranger's. After its first failure it is only closed, and the run is computed and recorded as if nobody
-had looked on.
+A logger may be a stranger's. After its first failure it is only closed, and the run is computed and recorded as if
+nobody had looked on.
 """
 
 import warnings
