@@ -1,7 +1,7 @@
 """A log that cannot harm the run it follows: what a logger raises becomes a warning that names it.
 
-A logger may be a stranger's. After its first failure nothing more is asked of it, and the run is computed and recorded
-as if nobody had looked on.
+A logger may be a stranger's. After its first failure it is only closed, and the run is computed and recorded as if
+nobody had looked on.
 """
 
 import warnings
@@ -40,6 +40,7 @@ class GuardedLog(RunLog):
         self.marker = marker
         self.log: RunLog | None = None
         self.failed = False
+        self.concluded = False
 
     def open(self, continued: bool) -> Logger | None:
         """Open the log; without a logger it leads nowhere."""
@@ -60,12 +61,10 @@ class GuardedLog(RunLog):
 
     def conclude(self, record: Record) -> None:
         super().conclude(record)
-        if self.log is not None:
-            with self._guarded("summarising"):
-                self.log.conclude(record)
-        self._told = True
-
-    _told = False
+        log = self.log
+        if log is not None:
+            self.guard("summarising", lambda: log.conclude(record))
+        self.concluded = True
 
     def close(self, failed: bool) -> None:
         log, self.log = self.log, None
@@ -73,7 +72,7 @@ class GuardedLog(RunLog):
             return
         with self._guarded("finishing"):
             log.close(failed)
-        if self._told and not self.failed and not log.lost:
+        if self.concluded and not self.failed and not log.lost:
             with self._guarded("finishing"):
                 self.marker.parent.mkdir(parents=True, exist_ok=True)
                 self.marker.touch()

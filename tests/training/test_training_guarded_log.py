@@ -1,9 +1,12 @@
 """A logger of a stranger: what it is given, and that its failures are named and harm nobody."""
 
+from types import SimpleNamespace
+
 import pytest
 from pytorch_lightning.loggers import Logger
 
 from drobench.registry import LoggerEntry
+from drobench.results.record import Status
 from drobench.training.guarded_log import LoggerFailed
 from drobench.training.loggers import make_log
 from drobench.training.run_log import RunLog
@@ -86,6 +89,19 @@ def test_a_failure_is_named_once_and_the_run_goes_on(trained, where, doing):
         module = trained(lambda *_: Notebook(where))
     assert len(module.curve) == 5
     assert len([found for found in warned if found.category is LoggerFailed]) == 1
+
+
+def test_what_has_failed_is_only_closed(bench, tmp_path):
+    notebook = Notebook("metrics")
+    with log_by(lambda *_: notebook, bench, tmp_path) as log:
+        logger = log.open(continued=False)
+        with pytest.warns(LoggerFailed, match="logging"):
+            logger.log_metrics({"objective": 1.0}, 0)
+        # Warnings are errors here: neither of these says anything.
+        logger.log_metrics({"objective": 0.5}, 1)
+        log.conclude(SimpleNamespace(status=Status.CONVERGED))
+    assert notebook.ends == ["success"]
+    assert not (tmp_path / ".logged-notebook").exists()
 
 
 def test_a_factory_that_makes_something_else_is_named(trained):
