@@ -97,8 +97,7 @@ def test_listing_the_plugins_loads_neither_lightning_nor_hydra():
 @pytest.mark.process
 def test_fitting_an_estimator_loads_neither_lightning_nor_hydra():
     statement = (
-        "from drobench.estimators import DROClassifier; "
-        "DROClassifier().fit([[0.0], [1.0], [2.0], [3.0]], [0, 1, 0, 1])"
+        "from drobench.estimators import DROClassifier; DROClassifier().fit([[0.0], [1.0], [2.0], [3.0]], [0, 1, 0, 1])"
     )
     loaded = modules_after(statement)
     assert {"sklearn", "drobench_plugins.hooks"} <= loaded
