@@ -269,3 +269,15 @@ def _least_by_search(matrix, wanted, low, high):
 
     bounds = list(zip(low.tolist(), high.tolist(), strict=True))
     return minimize(residual, [0.0] * 5, bounds=bounds, method="L-BFGS-B").x
+
+
+def test_a_form_that_brings_its_own_bound_is_asked_for_it(t20, hat):
+    class Bounded(RobustRisk):
+        def lower_bound(self, point, dual=None):
+            return float(self.value(point)) - 0.25 if dual is None else -1.0
+
+    form = Bounded(t20, KLPenalty(0.5), ElasticNet(l2=0.1))
+    assert lower_bound(form, hat) == float(form.value(hat)) - 0.25
+    assert lower_bound(form, hat, torch.ones(20)) == -1.0
+    # A form without one has none that is made up.
+    assert RobustRisk(t20, KLPenalty(0.5), ElasticNet(l2=0.1)).lower_bound(hat) is None
