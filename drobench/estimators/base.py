@@ -22,6 +22,8 @@ from drobench.registry import Catalogue, ProblemEntry, load_catalogue
 from drobench.results.record import Status
 
 _SEEDS = 2**31 - 1
+# What not every fit leaves, and must not be left of the fit before.
+_NOT_ALWAYS = ("coef_", "intercept_", "groups_")
 
 
 class RobustEstimator(BaseEstimator):
@@ -56,6 +58,8 @@ class RobustEstimator(BaseEstimator):
 
     def _fit(self: Any, features: Array, codes: Array | None, targets: Array | None, groups: Any) -> None:
         """Fit, and set what all estimators have afterwards."""
+        for name in _NOT_ALWAYS:
+            vars(self).pop(name, None)
         catalogue = load_catalogue()
         entry = find_problem(self.problem, self._endings, catalogue)
         columns = self._group_columns(groups, len(features))

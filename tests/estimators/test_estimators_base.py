@@ -76,3 +76,14 @@ def test_what_is_returned_is_not_shared(table):
     other = DROClassifier(gamma=0.1).fit(*table)
     assert not np.shares_memory(model.parameters_, other.parameters_)
     np.testing.assert_array_equal(model.predict_proba(table[0]), before)
+
+
+def test_nothing_is_left_of_the_fit_before(table):
+    features, labels = table
+    model = DROClassifier("group").fit(features, labels, groups=np.arange(120) % 2)
+    assert hasattr(model, "coef_")
+    assert hasattr(model, "groups_")
+    model.set_params(problem="kl", model="mlp", model_settings={"hidden": [2]}, budget=2, random_state=0)
+    with pytest.warns(ConvergenceWarning):
+        model.fit(features, labels)
+    assert not any(hasattr(model, name) for name in ("coef_", "intercept_", "groups_"))

@@ -23,6 +23,21 @@ def test_the_checks_of_scikit_learn_pass(estimator, check):
     check(estimator)
 
 
+@pytest.mark.convergence
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@parametrize_with_checks(
+    [
+        DROClassifier("cvar"),
+        DROClassifier("chi2", radius=0.5, solver="gcivr", budget=60),
+        DROClassifier(**MLP, budget=60),
+        DRORegressor("cvar", loss="absolute"),
+        DRORegressor("wasserstein"),
+    ]
+)
+def test_the_checks_pass_whatever_is_fitted(estimator, check):
+    check(estimator)
+
+
 @pytest.mark.parametrize(
     "estimator",
     [

@@ -9,8 +9,8 @@ from drobench.objective.composite import Composite
 from drobench.reformulation.reformulation import ReformulationConfig
 from drobench.reformulation.routes import find_route
 from drobench.training.budget import BudgetConfig
-from drobench.training.evaluation import EvaluationConfig
 from drobench.training.loop import run_alone
+from drobench.training.settings import EvaluationConfig
 from drobench.training.task import stage_limits, task_of
 
 
