@@ -30,6 +30,7 @@ from drobench.app.config_checks import (
 from drobench.app.overrides import ConfigError, as_override, check_overrides, shown, with_home
 from drobench.app.plain_yaml import read_plain_yaml
 from drobench.app.results_folder import at_home
+from drobench.app.shipped_files import data_dir
 from drobench.errors import DrobenchError, SettingError, require_non_negative, require_one_of, require_positive
 from drobench.reasons import reason_of
 from drobench.reformulation.settings import ReformulationConfig
@@ -73,7 +74,6 @@ NO_LOGGER = "none"
 CONFIG_NAME = "run"
 HYDRA_VERSION_BASE = "1.3"
 LARGEST_SEED = 2**63 - 1
-_PACKAGE = Path(__file__).resolve().parent.parent
 # Named here and not in conf/, whose files hold no paths of imports.
 _BOARD = {"board": {"_target_": "drobench.app.multirun.NoteFolder"}}
 
@@ -109,12 +109,6 @@ class RunConfig:
         require_one_of(self, "trust", ("same", "patch", "any"))
         # Neither Hydra nor a variable of the environment does what a shell does with ~.
         self.results = str(at_home(Path(self.results)))
-
-
-def data_dir(name: str) -> Path:
-    """Return `conf/` or `sweeps/`: inside the package when installed from a wheel, beside it in a checkout."""
-    installed = _PACKAGE / name
-    return installed if installed.is_dir() else _PACKAGE.parent / name
 
 
 def schema(found: Registered[Any]) -> type:

@@ -11,9 +11,9 @@ from drobench import __version__
 from drobench.errors import DrobenchError
 from drobench.registry import PLUGIN_API, load_catalogue
 
-KINDS = ("solver", "problem", "dataset", "model", "loss")
-_USES = {"loss": "problem=kl_regression dataset=diabetes problem.loss={name}"}
-"""The words of a run with the plugin, where it is no group of the configuration."""
+KINDS = ("solver", "problem", "dataset", "model", "loss", "reformulation")
+_USES = {"loss": "problem=kl_regression dataset=diabetes problem.loss={name}", "reformulation": ""}
+"""The words of a run with the plugin, where it is no group of the configuration; empty: no word chooses it."""
 _TEMPLATES = Path(__file__).parent / "templates"
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 # These are words of the interface: classes named after them would hide what the templates import.
@@ -46,7 +46,7 @@ def write_package(kind: str, name: str, target: Path) -> int:
 
 
 def words_of_a_run(kind: str, name: str) -> str:
-    """Return the words of `drobench run` for a run with such a plugin."""
+    """Return the words of `drobench run` for a run with such a plugin; empty where none are needed."""
     return _USES.get(kind, "{kind}={name}").format(kind=kind, name=name)
 
 

@@ -19,6 +19,7 @@ from drobench.app.cell import run_cell
 from drobench.app.claims import contradictions, iterate_values
 from drobench.app.code import code_of
 from drobench.app.config import from_yaml
+from drobench.app.encoding_claims import encoding_mismatches
 from drobench.app.freshness import why_stale
 from drobench.app.loading import LastDataset
 from drobench.app.mismatches import Mismatch, compared
@@ -106,6 +107,7 @@ class Verifier:
             better = known.get(name, {}).get("better", "less")
             yield from compared(f"metrics.{name}.better", described["better"], better)
         points = self.store.solution(record.run_id)
+        yield from encoding_mismatches(record, points, dataset, exact)
         for name in ITERATES:
             recorded = getattr(record.iterates, name)
             if recorded is None:

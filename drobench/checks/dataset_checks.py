@@ -61,10 +61,12 @@ class DatasetChecks(Checks):
             missing = [f"dataset.{name}" for name in self._unset() if f"dataset.{name}=" in str(error)]
             if missing:
                 pytest.skip(f"needs {' and '.join(missing)}: give the checks `settings`")
-            self.fail(
-                "the data to be loaded with the settings of the checks",
-                f"{type(error).__name__}: {error}",
-                "correct the loader, or give the checks `settings`",
+            self.fail_all(
+                self.message(
+                    "the data to be loaded with the settings of the checks",
+                    f"{type(error).__name__}: {error}",
+                    "correct the loader, or give the checks `settings`",
+                )
             )
 
     def test_schema_is_that_of_a_dataset(self) -> None:

@@ -3,16 +3,18 @@
 import dataclasses
 import inspect
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn, TypeVar
 
 import pytest
 import torch
 
 from drobench.errors import DrobenchError
+from drobench.reasons import reason_of
 from drobench.registry import Catalogue, Entry, load_catalogue
 
+Result = TypeVar("Result")
 _PREFIX = "test_"
 
 
@@ -37,6 +39,8 @@ class Checks:
     """The entry in question, once a check runs."""
     config: Any
     """An instance of its config, with the settings."""
+    _check: str
+    _told: ClassVar[Mapping[str, str]] = MappingProxyType({})
     own_entry: bool
     """Whether the entry was given here, rather than found in the catalogue."""
 
@@ -58,7 +62,7 @@ class Checks:
 
     @pytest.fixture(autouse=True)
     def _prepare(self, request: pytest.FixtureRequest) -> None:
-        check = request.function.__name__.removeprefix(_PREFIX)
+        self._check = check = request.function.__name__.removeprefix(_PREFIX)
         self._refuse_unknown_skips()
         if check in self.skips:
             pytest.skip(self.skips[check])
@@ -96,9 +100,31 @@ class Checks:
 
     def fail(self, expected: str, found: str, to_do: str) -> NoReturn:
         """Fail with a message that names the subject, what was expected, what was found and what to do."""
-        pytest.fail(
-            f"{self.kind} {self.subject.name!r}: expected {expected}; found {found}. To do: {to_do}.", pytrace=False
-        )
+        pytest.fail(self.message(expected, found, to_do), pytrace=False)
+
+    def fail_all(self, message: str, key: str = "") -> NoReturn:
+        """Fail for a reason that stops other checks too, such as settings that are refused.
+
+        It is told once: other checks that meet the same message, or another one of the same `key`, say who told it.
+        """
+        told = vars(type(self)).get("_told", {})
+        first = told.get(key or message, self._check)
+        if first != self._check:
+            pytest.skip(f"not tried, for the reason for which `{first}` failed")
+        type(self)._told = {**told, key or message: self._check}
+        pytest.fail(message, pytrace=False)
+
+    def message(self, expected: str, found: str, to_do: str) -> str:
+        """Return a message that names the subject, what was expected, what was found and what to do."""
+        # What was found may be the sentence of an error.
+        return f"{self.kind} {self.subject.name!r}: expected {expected}; found {found.rstrip('.')}. To do: {to_do}."
+
+    def computed(self, what: str, function: Callable[[], Result], to_do: str) -> Result:
+        """Return what the function returns; fail in words where it raises, as code of strangers may in any way."""
+        try:
+            return function()
+        except Exception as error:
+            self.fail(f"{what} to be computed", reason_of(error), to_do)
 
     def catalogue(self) -> Catalogue:
         """Return what is installed."""
@@ -111,25 +137,26 @@ class Checks:
 
     def _installed(self) -> Any:
         if not self.name:
-            pytest.fail(
+            self.fail_all(
                 f"{type(self).__name__}: expected the subject of the checks; found neither `name` nor `entry`. "
-                f"To do: set `name` to that of an installed {self.kind}, or `entry` to its entry.",
-                pytrace=False,
+                f"To do: set `name` to that of an installed {self.kind}, or `entry` to its entry."
             )
         try:
             return self.catalogue().find(self.kind, self.name).entry
         except DrobenchError as error:
-            pytest.fail(f"{type(self).__name__}: {error}", pytrace=False)
+            self.fail_all(f"{type(self).__name__}: {error}")
 
     def _build_config(self, settings: dict[str, Any]) -> Any:
         try:
             return self.subject.config(**settings)
         except (TypeError, DrobenchError) as error:
             known = ", ".join(field.name for field in dataclasses.fields(self.subject.config))
-            self.fail(
-                f"settings that {self.subject.config.__name__} takes ({known})",
-                f"{settings!r}, which it refuses: {error}",
-                "change `settings` of the checks, or the defaults of the config",
+            self.fail_all(
+                self.message(
+                    f"settings that {self.subject.config.__name__} takes ({known})",
+                    f"{settings!r}, which it refuses: {error}",
+                    "change `settings` of the checks, or the defaults of the config",
+                )
             )
 
     def _refuse_unknown_skips(self) -> None:
@@ -137,10 +164,9 @@ class Checks:
         bare = [name for name, reason in self.skips.items() if not reason.strip()]
         if unknown or bare:
             found = f"no check called {unknown[0]!r}" if unknown else f"no reason for {bare[0]!r}"
-            pytest.fail(
+            self.fail_all(
                 f"{type(self).__name__}.skips: expected checks, by name, each with a reason; found {found}. To do: "
-                f"correct it. The checks: {', '.join(self.checks())}.",
-                pytrace=False,
+                f"correct it. The checks: {', '.join(self.checks())}."
             )
 
 

@@ -20,6 +20,7 @@ from drobench.data.scaling import mean_and_deviation, standardized
 from drobench.data.splitting import RowNumbers, split_rows
 
 _IMAGE_DIMENSIONS = 3
+_SHOWN = 5
 
 
 def build_dataset(
@@ -67,6 +68,8 @@ def build_dataset(
     """
     table = check_table(name, features, labels, feature_names, columns)
     _check_shape(name, table, shape)
+    encoder = encoder or number_encoder(table.feature_names, classes=tuple(table.classes.tolist()))
+    _check_encoder(name, table, encoder)
     chosen = split_rows(name, table, config, parts)
     matrix, mean, scale = _scaled(name, table, chosen[0], config)
     train, validation, test = (_take(matrix, table, part) for part in chosen)
@@ -85,7 +88,7 @@ def build_dataset(
         twin=twin,
         seed=config.seed,
         shape=shape,
-        encoder=encoder or number_encoder(table.feature_names, classes=tuple(table.classes.tolist())),
+        encoder=encoder,
         notes=tuple(notes),
     )
 
@@ -108,6 +111,17 @@ def _check_shape(name: str, table: RawTable, shape: tuple[int, ...]) -> None:
         raise DataError(
             f"Dataset {name!r}: rows of shape {shape} have {math.prod(shape)} numbers; found {columns} columns. Lay "
             "each row flat before it is handed over."
+        )
+
+
+def _check_encoder(name: str, table: RawTable, encoder: TableEncoder) -> None:
+    found = encoder.feature_names, len(encoder.classes)
+    if found != (table.feature_names, len(table.classes)):
+        raise DataError(
+            f"Dataset {name!r}: its encoder must make the {len(table.feature_names)} features by their names and know "
+            f"{len(table.classes)} classes; found {len(found[0])} features, "
+            f"{', '.join(found[0][:_SHOWN])}{', ...' if len(found[0]) > _SHOWN else ''}, and {found[1]} classes. Make "
+            "it of the same columns and labels."
         )
 
 

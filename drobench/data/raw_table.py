@@ -3,6 +3,7 @@
 Damaged data are refused with a message that names the culprit, in the words of whoever made the file.
 """
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from drobench.data.dataset import DataError
+from drobench.data.dataset import DataError, Split
 
 # Booleans, whole numbers with and without sign, and floating point.
 _NUMBER_KINDS = "biuf"
@@ -61,12 +62,29 @@ def check_table(
     rows, columns = matrix.shape
     names = _checked_names(name, columns, feature_names)
     _check_finite(name, matrix, names)
-    checked = {field: _checked_column(name, field, column, rows) for field, column in (further or {}).items()}
+    named = _checked_fields(name, further)
+    checked = {field: _checked_column(name, field, column, rows) for field, column in named.items()}
     if labels is None:
         checked["targets"] = _checked_targets(name, checked.get("targets"), rows)
         return RawTable(matrix, names, np.zeros(0), np.zeros(rows, dtype=np.int64), checked)
     classes, codes = _class_codes(name, np.asarray(labels), rows)
     return RawTable(matrix, names, classes, codes, checked)
+
+
+def _checked_fields(name: str, further: Any) -> Mapping[str, NDArray[Any]]:
+    if further is not None and not isinstance(further, Mapping):
+        raise DataError(
+            f"Dataset {name!r}: columns must be a mapping from names to arrays; found {further!r}. Pass the arrays "
+            "themselves, such as columns={'targets': targets}."
+        )
+    known = [item.name for item in dataclasses.fields(Split) if item.default is None]
+    strange = [field for field in further or {} if field not in known]
+    if strange:
+        raise DataError(
+            f"Dataset {name!r}: columns can be {', '.join(known)}; found {strange[0]!r}. Rename it, or make it a "
+            "column of the features."
+        )
+    return further or {}
 
 
 def _checked_targets(name: str, targets: NDArray[Any] | None, rows: int) -> NDArray[np.float64]:

@@ -19,6 +19,7 @@ from drobench.objective.predictor import LinearPredictor
 from drobench.problem.group_table import group_table
 from drobench.reformulation.reformulation import ReformulationConfig
 from drobench.registry import Catalogue, ProblemEntry, load_catalogue
+from drobench.results.record import Status
 
 _SEEDS = 2**31 - 1
 
@@ -106,9 +107,10 @@ class RobustEstimator(BaseEstimator):
         self.status_, self.reason_ = str(verdict.status), verdict.reason
         self.n_steps_, self.n_passes_ = found.loop.steps, found.passes
         self.curve_ = found.loop.curve
-        # Without any bound, a method that has come to its own end is all there is to go by.
-        ended = found.loop.task.solver.ended(found.loop.solver_state) or self.status_ == "converged"
-        self.converged_ = ended if found.relative_gap is None else found.relative_gap <= self.tol
+        # Without any bound, a target that was reached, or an end of the method's own, is all there is to go by.
+        ended = found.loop.task.solver.ended(found.loop.solver_state) and found.relative_gap is None
+        within = found.relative_gap is not None and found.relative_gap <= self.tol
+        self.converged_ = bool(within or ended or verdict.status is Status.CONVERGED)
         if not self.converged_:
             known = "" if self.gap_ is None else f", at most {self.gap_:.3g} above the optimum"
             warnings.warn(

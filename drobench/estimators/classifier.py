@@ -4,7 +4,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
-from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
@@ -14,19 +13,18 @@ from sklearn.utils.validation import column_or_1d, validate_data
 from drobench.errors import SettingError
 from drobench.estimators.base import RobustEstimator
 from drobench.estimators.fitting import Array
-from drobench.objective.losses import CrossEntropyLoss, LogisticLoss, MarginLoss
-from drobench.objective.predictor import predict_classes
+from drobench.objective.predictor import predict_classes, probabilities
 
-_LOG_LOSSES = ("logistic", "softmax")
+# Losses whose scores are log odds: of the settings of an estimator that has not been fitted.
+_LOG_LOSSES = (None, "logistic", "softmax")
 
 
-def _is_log_loss(estimator: Any) -> bool:
-    """Whether the scores are log odds, which only minimising a logarithmic loss makes them."""
+def _has_probabilities(estimator: Any) -> bool:
+    """Whether scores stand for probabilities, which only minimising a logarithmic loss makes them."""
     fitted = getattr(estimator, "_loss", None)
     if fitted is not None:
-        return isinstance(fitted, LogisticLoss | CrossEntropyLoss)
-    named = (estimator.problem_settings or {}).get("loss") or estimator.loss
-    return named is None or named in _LOG_LOSSES
+        return fitted.link is not None
+    return ((estimator.problem_settings or {}).get("loss") or estimator.loss) in _LOG_LOSSES
 
 
 class RobustClassifier(ClassifierMixin, RobustEstimator):
@@ -74,19 +72,17 @@ class RobustClassifier(ClassifierMixin, RobustEstimator):
         found: Array = self.classes_[codes]
         return found
 
-    @available_if(_is_log_loss)
+    @available_if(_has_probabilities)
     def predict_proba(self, X: Any) -> Array:
         """Return the probability of each class, `(rows, classes)`; there are none with other losses than `logistic`.
 
         They are those of the worst case that was trained for, not of the training data: a robust model is less sure.
         """
-        scores = self.decision_function(X)
-        if scores.ndim > 1:
-            of_classes: Array = softmax(scores, axis=1)
-            return of_classes
-        return np.stack([expit(-scores), expit(scores)], axis=1)
+        scores = self._scores(X)
+        found: Array = probabilities(scores, "softmax" if scores.dim() > 1 else "logistic").numpy()
+        return found
 
-    @available_if(_is_log_loss)
+    @available_if(_has_probabilities)
     def predict_log_proba(self, X: Any) -> Array:
         """Return the logarithms of the probabilities."""
         scores = self.decision_function(X)
@@ -107,6 +103,6 @@ class RobustClassifier(ClassifierMixin, RobustEstimator):
         codes = torch.from_numpy(np.searchsorted(self.classes_, labels))
         losses = None
         if self._loss is not None:
-            targets = (2 * codes - 1).to(scores.dtype) if isinstance(self._loss, MarginLoss) else codes
+            targets = codes if len(self.classes_) > 2 else (2 * codes - 1).to(scores.dtype)
             losses, _ = self._loss.value_and_slope(scores, targets)
         return self._table(scores, codes, groups, losses)

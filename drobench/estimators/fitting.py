@@ -1,7 +1,7 @@
 """One fit: data in memory, a problem, a route, the counted oracle, a solver, and what is proved of its solution."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from drobench.data.build import build_dataset
 from drobench.data.dataset import Dataset, DatasetConfig
 from drobench.errors import SettingError
 from drobench.estimators.certificate import Certificate, bound_below, provable
-from drobench.estimators.settings import settings_of
+from drobench.estimators.settings import settings_of, solver_for
 from drobench.objective.forms import Constrained, NativeForm
 from drobench.objective.predictor import LinearPredictor
 from drobench.problem.problem import Problem
@@ -21,6 +21,7 @@ from drobench.reformulation.reformulation import ReformulationConfig
 from drobench.reformulation.routes import find_route
 from drobench.registry import Catalogue, ProblemEntry, SolverEntry, check_requirements
 from drobench.registry.models import PluginModel
+from drobench.registry.reformulations import reformulations_of
 from drobench.training.budget import BudgetConfig
 from drobench.training.evaluation import Scores
 from drobench.training.loop import SolverLoop, run_alone
@@ -30,9 +31,6 @@ from drobench.training.task import task_of
 AUTO = "auto"
 LARGEST_AUTO = 2000
 """Training rows up to which `auto` asks a reference solver: beyond, interior points take longer than the fit."""
-# Why these: docs/estimators.md, "Which solver".
-_FOR_LINEAR = "newton"
-_FOR_NETWORKS = "lbfgs"
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -105,27 +103,46 @@ def dataset_of(
 def fit(plan: Plan, dataset: Dataset, catalogue: Catalogue) -> Fit:
     """Return the solution that the plan finds on the data."""
     model_entry = catalogue.model(plan.model).entry
+    if model_entry.needs - dataset.provides:
+        needs = ", ".join(sorted(model_entry.needs))
+        raise SettingError(f"model={plan.model!r} needs {needs}; rows of X are rows of numbers. Choose another model.")
     model = PluginModel(model_entry, settings_of(model_entry.config, plan.model_settings, "model_settings"))
     problem: Problem = plan.problem.factory(plan.settings, dataset, model)
+    asks = _asks_reference(plan, dataset)
+    if asks and plan.solver == AUTO and _kind(problem) == "kinked":
+        # First-order methods take longer to come near than a reference takes to be there.
+        for exact in _references(plan, problem, catalogue):
+            if isinstance(exact, Fit) and exact.certificate.tight:
+                return exact
     found = _solved(plan, problem, catalogue, _chosen_solver(plan, problem, catalogue), problem.form)
-    if found.certificate.tight or not _asks_reference(plan, dataset):
-        return found
-    return _with_reference(plan, found, catalogue)
+    return _with_references(plan, found, catalogue) if asks and not found.certificate.tight else found
 
 
 def _chosen_solver(plan: Plan, problem: Problem, catalogue: Catalogue) -> SolverEntry:
     name = plan.solver
     if name == AUTO:
-        name = _FOR_LINEAR if isinstance(problem.predictor, LinearPredictor) else _FOR_NETWORKS
+        if plan.solver_settings:
+            raise SettingError(
+                f"solver_settings are those of a solver that is named; found {plan.solver_settings!r} with "
+                'solver="auto". Name the solver.'
+            )
+        name = solver_for(_kind(problem))
     return catalogue.solver(name).entry
+
+
+def _kind(problem: Problem) -> str:
+    """Return what decides on a solver: a linear model, one with a loss that has kinks, or a network."""
+    if not isinstance(problem.predictor, LinearPredictor):
+        return "network"
+    loss = getattr(problem, "loss", None)
+    return "kinked" if loss is not None and math.isinf(loss.largest_bend) else "linear"
 
 
 def _solved(plan: Plan, problem: Problem, catalogue: Catalogue, entry: SolverEntry, form: NativeForm) -> Fit:
     """Run a solver, and take the best iterate that was seen: by validation error, or by the objective without one."""
-    route = find_route(form, entry.accepts, plan.reformulation)
+    route = find_route(form, entry.accepts, plan.reformulation, reformulations_of(catalogue))
     check_requirements(entry, route.form, [found.entry for found in catalogue.solvers.values()])
-    given = {} if plan.solver == AUTO else plan.solver_settings
-    solver = entry.factory(settings_of(entry.config, given, "solver_settings"))
+    solver = entry.factory(settings_of(entry.config, plan.solver_settings, "solver_settings"))
     task = task_of(problem, route, solver, plan.reformulation, plan.budget, EvaluationConfig(), seed=plan.seed)
     loop = run_alone(task)
     scores, point = _best_of(loop)
@@ -147,27 +164,38 @@ def _asks_reference(plan: Plan, dataset: Dataset) -> bool:
     return bool(plan.certify)
 
 
-def _with_reference(plan: Plan, found: Fit, catalogue: Catalogue) -> Fit:
+def _with_references(plan: Plan, found: Fit, catalogue: Catalogue) -> Fit:
     """Return the fit with the best bound that reference solvers prove; where the solver is open, with their solution.
 
     A reference that fails leaves the bound as it is, and the fit undamaged.
     """
-    convex, _ = provable(found.problem.form)
-    exact = [registered.entry for registered in catalogue.solvers.values() if registered.entry.exact]
-    if convex is None:
-        return found
-    for entry in exact:
-        if entry.name == found.solver or not isinstance(convex, entry.accepts):
-            continue
-        reference = replace(plan, solver=entry.name, solver_settings={}, budget=BudgetConfig(steps=1))
-        try:
-            found = _joined(found, _solved(reference, found.problem, catalogue, entry, convex), plan.solver == AUTO)
-        except Exception as error:  # whatever a reference solver raises, it is not the fit that failed
-            reason = found.certificate.reason or f"{entry.name}: {reason_of(error)}"
-            found = replace(found, certificate=replace(found.certificate, reason=reason))
+    for exact in _references(plan, found.problem, catalogue, but=found.solver):
+        if isinstance(exact, str):
+            known = found.certificate
+            found = replace(found, certificate=replace(known, reason=known.reason or exact))
+        else:
+            found = _joined(found, exact, plan.solver == AUTO)
         if found.certificate.tight:
             break
     return found
+
+
+def _references(plan: Plan, problem: Problem, catalogue: Catalogue, but: str = "") -> Iterator[Fit | str]:
+    """Yield what each reference solver finds that accepts the problem, or why it fails; without the one named `but`."""
+    convex, _ = provable(problem.form)
+    exact = [registered.entry for registered in catalogue.solvers.values() if registered.entry.exact]
+    if convex is None:
+        return
+    for entry in exact:
+        if entry.name == but or not isinstance(convex, entry.accepts):
+            continue
+        # A step of theirs is a whole solve, after which they say that they have come to their end.
+        reference = replace(plan, solver=entry.name, solver_settings={}, budget=BudgetConfig(steps=2))
+        try:
+            result: Fit | str = _solved(reference, problem, catalogue, entry, convex)
+        except Exception as error:  # whatever a reference solver raises, it is not the fit that failed
+            result = f"{entry.name}: {reason_of(error)}"
+        yield result
 
 
 def _joined(found: Fit, exact: Fit, takes_solution: bool) -> Fit:

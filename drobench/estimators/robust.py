@@ -55,7 +55,8 @@ class DROClassifier(RobustClassifier):
         n_steps_: Steps of the solver.
         status_: How the solver ended: `converged` (a target was reached), `budget_spent`, `diverged`, `non_finite`.
         reason_: The same for people.
-        converged_: Whether the gap is within `tol`; where there is none, whether the solver came to an end of its own.
+        converged_: Whether the gap is within `tol`, or a target of the budget was reached; where no gap is known,
+            whether the solver came to an end of its own.
         solver_: The solver that found the solution.
         curve_: One dictionary of metrics per evaluation, as in the records of runs.
         parameters_: The flat vector of parameters, in the units of standardized features.

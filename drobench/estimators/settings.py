@@ -2,9 +2,13 @@
 
 import dataclasses
 from collections.abc import Mapping
+from functools import cache
 from numbers import Real
 from typing import Any, TypeVar
 
+import yaml
+
+from drobench.app.shipped_files import data_dir
 from drobench.errors import SettingError
 from drobench.registry import Catalogue, ProblemEntry
 from drobench.registry.hints import did_you_mean
@@ -12,6 +16,9 @@ from drobench.training.budget import BudgetConfig
 
 Settings = TypeVar("Settings")
 
+_STRENGTHS = ("gamma", "radius", "level")
+# The variant that a strength asks for, where the problem has it and none is named.
+_VARIANTS = {"radius": "ball", "gamma": "penalty"}
 DEFAULT_PASSES = 200.0
 """The budget of a fit, unless it is given: methods that know when they are done end long before."""
 
@@ -40,7 +47,7 @@ def settings_of(config: type[Settings], values: Mapping[str, Any], what: str) ->
 
 
 def find_problem(name: str, endings: tuple[str, ...], catalogue: Catalogue) -> ProblemEntry:
-    """Return the problem of this name, which may be short for one with one of the endings: `kl`, `kl_regression`."""
+    """Return the problem of this name, which may be short for one that goes on with `_` and one of the endings."""
     for candidate in (name, *(f"{name}_{ending}" for ending in endings)):
         if candidate in catalogue.problems:
             return catalogue.problem(candidate).entry
@@ -64,7 +71,7 @@ def setting_names(entry: ProblemEntry) -> list[str]:
 def problem_settings(entry: ProblemEntry, given: Mapping[str, Any], further: Mapping[str, Any] | None) -> Any:
     """Return the settings of a problem from the parameters of an estimator and further settings.
 
-    A radius asks for the ball of that radius, where the problem knows several variants.
+    A radius asks for the ball of that radius, and a gamma for that price, where the problem knows such variants.
 
     Args:
         entry: The problem.
@@ -90,13 +97,48 @@ def problem_settings(entry: ProblemEntry, given: Mapping[str, Any], further: Map
                 f"{name} is no setting of problem={entry.name!r}; of these parameters it has "
                 f"{', '.join(others) or 'none'}. Leave {name} at None."
             )
-    if "radius" in strengths and "variant" in known and "variant" not in further:
-        if "gamma" in strengths:
+    free = "variant" in known and "variant" not in further
+    if free and {"radius", "gamma"} <= set(strengths):
+        raise SettingError(
+            f"problem={entry.name!r} has a price (gamma) or a ball (radius); found both. Leave one of them at None."
+        )
+    made: Any = settings_of(entry.config, {**further, **strengths}, "problem_settings")
+    if free:
+        for name, variant in _VARIANTS.items():
+            made = _with_variant(made, variant) if name in strengths else made
+    _refuse_idle(made, strengths)
+    return made
+
+
+def _with_variant(settings: Any, variant: str) -> Any:
+    try:
+        return dataclasses.replace(settings, variant=variant)
+    except SettingError:  # the problem has no such variant, and means the strength otherwise
+        return settings
+
+
+def _refuse_idle(settings: Any, strengths: Mapping[str, Any]) -> None:
+    """Refuse a strength that changes nothing, where the settings can say what adversary they make."""
+    adversary = getattr(settings, "ambiguity", None)
+    if adversary is None:
+        return
+    for name in _STRENGTHS:
+        if name not in strengths:
+            continue
+        value = strengths[name]
+        other = dataclasses.replace(settings, **{name: 0.5 * value or 0.5})
+        if other.ambiguity() == adversary():
             raise SettingError(
-                f"problem={entry.name!r} has a price (gamma) or a ball (radius); found both. Leave one of them at None."
+                f"{name} means nothing to the variant {settings.variant!r} of this problem. Leave it at None, or name "
+                'another by problem_settings={"variant": ...}.'
             )
-        strengths["variant"] = "ball"
-    return settings_of(entry.config, {**further, **strengths}, "problem_settings")
+
+
+@cache
+def solver_for(kind: str) -> str:
+    """Return the solver that `auto` is for a kind of problem, `linear`, `kinked` or `network`."""
+    chosen: dict[str, str] = yaml.safe_load((data_dir("conf") / "estimators.yaml").read_text(encoding="utf-8"))
+    return chosen[kind]
 
 
 def budget_of(budget: Any) -> BudgetConfig:
@@ -115,8 +157,7 @@ def budget_of(budget: Any) -> BudgetConfig:
 
 
 def _preset(name: str) -> Mapping[str, Any]:
-    # Only a budget by name needs what reads configurations.
-    from drobench.app.config import data_dir  # noqa: PLC0415
+    # It brings Hydra along, which only a budget by name is worth.
     from drobench.app.plain_yaml import read_plain_yaml  # noqa: PLC0415
 
     files = {file.stem: file for file in (data_dir("conf") / "budget").glob("*.yaml")}

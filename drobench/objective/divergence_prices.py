@@ -100,7 +100,8 @@ class DivergencePrice(AmbiguitySet):
 
     def threshold(self, losses: Tensor) -> float:
         """Return the minimising `e`."""
-        return minimise_convex(lambda dual: 1.0 - float(self.conjugate(losses - dual)[1].mean()), float(losses.mean()))
+        # From the largest loss: above it no conjugate overflows.
+        return minimise_convex(lambda dual: 1.0 - float(self.conjugate(losses - dual)[1].mean()), float(losses.max()))
 
     def worst_case(self, losses: Tensor) -> Tensor:
         # An inexact threshold only costs its square.

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
 
+from torch import Tensor
+
 from drobench.errors import DrobenchError
 from drobench.reformulation.reformulation import Reformulation, ReformulationConfig
 
@@ -53,7 +55,7 @@ class Search:
     circles: set[str] = field(default_factory=set)
     """Names of steps that would be taken again from where they, or steps after them, led."""
     refusals: dict[str, str] = field(default_factory=dict)
-    """Why a step could not be applied, by its name."""
+    """Why a step could not be taken, by its name; a run that does without it is none the worse."""
 
     def __post_init__(self) -> None:
         self._waiting: list[tuple[int, int, bool, int, Link]] = []
@@ -76,8 +78,8 @@ class Search:
         """Put all steps that can be taken from a form on the list."""
         taken = {step.name for step in steps}
         for make in self.makers:
-            step = make()
-            if not _accepts(step, form):
+            step = self._accepting(make, form)
+            if step is None:
                 continue
             if step.name in taken:
                 self.circles.add(step.name)
@@ -91,11 +93,8 @@ class Search:
         last = link.steps[-1]
         try:
             form = applied(last, link.origin, self.options)
-        except ReformulationError:
-            raise
-        except DrobenchError as error:
-            # Another chain may do without this step; if none does, the reason is in the message.
-            self.refusals[last.name] = str(error)
+        except Exception as error:  # of a plugin; another chain may do without it, and if none does this is the reason
+            self.refusals[last.name] = _reason(error)
             return
         if form is link.origin:
             self.circles.add(last.name)
@@ -104,24 +103,33 @@ class Search:
 
     def _leads_on(self, produced: type) -> bool:
         """Return whether some step may begin from such a form."""
-        return any(_overlap(make().consumes, produced) for make in self.makers)
+        return any(_overlap(step.consumes, produced) for make in self.makers if (step := self._made(make)) is not None)
+
+    def _made(self, make: MakeStep) -> Reformulation | None:
+        try:
+            return make()
+        except Exception as error:  # of a plugin, which is not to stop the runs of others
+            self.refusals[getattr(make, "__name__", "of a plugin")] = _reason(error)
+            return None
+
+    def _accepting(self, make: MakeStep, form: Any) -> Reformulation | None:
+        """Return a step that accepts the form, or `None`."""
+        step = self._made(make)
+        if step is None or not isinstance(form, step.consumes):
+            return None
+        try:
+            return step if step.accepts(form) else None
+        except Exception as error:  # of a plugin, as above
+            self.refusals[step.name] = f"`accepts` must answer for any form, and raised {_reason(error)}"
+            return None
+
+
+def _reason(error: Exception) -> str:
+    return str(error) if isinstance(error, DrobenchError) else f"{type(error).__name__}: {error}"
 
 
 def _overlap(one: type, other: type) -> bool:
     return issubclass(one, other) or issubclass(other, one)
-
-
-def _accepts(step: Reformulation, form: Any) -> bool:
-    if not (isinstance(form, step.consumes)):
-        return False
-    try:
-        return bool(step.accepts(form))
-    except Exception as error:
-        raise ReformulationError(
-            f"`accepts` of the reformulation {step.name!r} must answer for any form; for a {type(form).__name__} it "
-            f"raised {type(error).__name__}: {error}. Correct it to return False for forms that it does not know, or "
-            "leave its plugin out (DROBENCH_DISABLE_PLUGINS)."
-        ) from error
 
 
 def applied(step: Reformulation, form: Any, options: ReformulationConfig) -> Any:
@@ -133,6 +141,38 @@ def applied(step: Reformulation, form: Any, options: ReformulationConfig) -> Any
             f"{type(form).__name__}; found a {type(found).__name__}. Correct `apply` or `produces`."
         )
     return found
+
+
+class Chain(Reformulation):
+    """Several steps as one: what is true of any of them is true of the chain."""
+
+    def __init__(self, steps: Sequence[Reformulation]) -> None:
+        self.steps = tuple(steps)
+        self.name = ", then ".join(step.name for step in self.steps)
+        self.consumes, self.produces = self.steps[0].consumes, self.steps[-1].produces
+        self.relaxation = any(step.relaxation for step in self.steps)
+        self.final = self.steps[-1].final
+        self.projects = any(step.projects for step in self.steps)
+        # The longest: in each stage the others have the next of their own widths, or their last.
+        self.default_widths = max((step.default_widths for step in self.steps), key=len)
+
+    def accepts(self, form: Any) -> bool:
+        return self.steps[0].accepts(form)
+
+    def apply(self, form: Any, options: ReformulationConfig) -> Any:
+        for step in self.steps:
+            form = applied(step, form, options)
+        return form
+
+    def lift(self, point: Tensor) -> Tensor:
+        for step in self.steps:
+            point = step.lift(point)
+        return point
+
+    def recover(self, point: Tensor) -> Tensor:
+        for step in reversed(self.steps):
+            point = step.recover(point)
+        return point
 
 
 def stages_of(steps: Sequence[Reformulation], native: Any, options: ReformulationConfig) -> Iterator[Any]:

@@ -46,7 +46,8 @@ class GroupMeans(Composite):
         self.groups = form.ambiguity.groups
         self.dimension, self.samples = form.dimension, form.samples
         self.outputs = form.ambiguity.count
-        self.factors = form.samples / form.ambiguity.sizes
+        # A number by a tensor of whole ones would be in single precision.
+        self.factors = form.samples / form.ambiguity.sizes.to(torch.float64)
 
     def estimate(self, points: Tensor, rows: Rows, shift: Tensor | None) -> Means:
         assert rows.samples is not None

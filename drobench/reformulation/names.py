@@ -18,7 +18,7 @@ OWN_NAMES = frozenset(
         "wasserstein_reduced",
         "wasserstein_literal",
         "wasserstein_constraints",
-        "wasserstein_regression",
+        "wasserstein_residuals",
         "smoothed_constraints",
         "projected_constraints",
         "group_penalty",

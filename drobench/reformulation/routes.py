@@ -8,7 +8,7 @@ from torch import Tensor
 
 from drobench.errors import DrobenchError
 from drobench.objective.forms import Constrained, RobustRisk
-from drobench.reformulation.chains import MakeStep, Search, stages_of
+from drobench.reformulation.chains import Chain, MakeStep, Search, stages_of
 from drobench.reformulation.constraints import ConstraintsToComposite, ProjectedConstraints, projects_at_the_end
 from drobench.reformulation.divergence import (
     Chi2BallToComposite,
@@ -87,15 +87,11 @@ class Route:
 
     def lift(self, point: Tensor) -> Tensor:
         """Return the form's variables for the problem's parameters."""
-        for step in self.steps:
-            point = step.lift(point)
-        return point
+        return Chain(self.steps).lift(point) if self.steps else point
 
     def recover(self, point: Tensor) -> Tensor:
         """Return the problem's parameters from the form's variables."""
-        for step in reversed(self.steps):
-            point = step.recover(point)
-        return point
+        return Chain(self.steps).recover(point) if self.steps else point
 
 
 def find_route(

@@ -110,7 +110,7 @@ class SquaredOuter(NormOuter):
 class WassersteinRegressionToComposite(Reformulation):
     """Both cases; equivalent."""
 
-    name = "wasserstein_regression"
+    name = "wasserstein_residuals"
     consumes = WassersteinRegressionRisk
     produces = Composite
 

@@ -295,10 +295,17 @@ class ReformulationEntry(Entry):
 
     kind: ClassVar[str] = "reformulation"
 
+    examples: Callable[[Any], Collection[Any]] | None = None
+    """Returns small forms that it accepts, in a precision such as `torch.float64`, for `drobench check` to try it on;
+    `None`: those of the installed problems will do."""
+
     config: type = NoSettings
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self._require(
+            self.examples is None or callable(self.examples), "examples", "a function of a precision, or None"
+        )
         self._require(self.name not in OWN_NAMES, "name", "other than those of drobench's own reformulations")
 
 

@@ -17,7 +17,13 @@ def reformulations_of(catalogue: Catalogue) -> tuple[MakeStep, ...]:
 
 def _made(found: Registered[ReformulationEntry]) -> Reformulation:
     factory: Callable[..., object] = found.entry.factory
-    step = factory(found.entry.config())
+    try:
+        step = factory(found.entry.config())
+    except Exception as error:  # which a plugin may raise anything of
+        raise DrobenchError(
+            f"The factory of the reformulation {found.entry.name!r}, from {found}, raised {type(error).__name__}: "
+            f"{error}. Correct it, or leave the plugin out (DROBENCH_DISABLE_PLUGINS)."
+        ) from error
     if isinstance(step, Reformulation) and step.name == found.entry.name and isinstance(step.produces, type):
         return step
     shown = f"a {type(step).__name__}" + (f" of name {step.name!r}" if isinstance(step, Reformulation) else "")

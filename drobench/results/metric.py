@@ -34,11 +34,16 @@ class Metric:
 
     def __post_init__(self) -> None:
         require_one_of(self, "better", DIRECTIONS)
-        if not self.name.isidentifier() or self.name.startswith(SPLIT_PREFIXES):
+        if not is_plain_name(self.name):
             raise SettingError(
                 f"The name of a metric must be one word of letters, digits and _, without a split in front, such as "
                 f"worst_group_error; found {self.name!r}."
             )
+
+
+def is_plain_name(name: str) -> bool:
+    """Whether a problem may call a metric so: one word, without a split in front."""
+    return name.isidentifier() and not name.startswith(SPLIT_PREFIXES)
 
 
 def stored_metrics(metrics: Iterable[Metric]) -> dict[str, Any]:

@@ -91,7 +91,7 @@ class GuardedLog(RunLog):
         except Exception as error:
             self.failed = True
             warnings.warn(
-                f"logger={self.name} failed while {doing} run {short_id(self.card.run_id)}: {reason_of(error)} The "
+                f"logger={self.name} failed while {doing} run {short_id(self.card.run_id)}: {reason_of(error)}; the "
                 "run goes on without it, and is recorded as always.",
                 LoggerFailed,
                 stacklevel=4,

@@ -9,6 +9,7 @@ import pytest
 from pytorch_lightning.loggers import Logger
 
 from drobench.app.cell import run_cell
+from drobench.app.config import ConfigError, compose, from_yaml, hydra_ready, register, resolve, to_yaml
 from drobench.app.prepare import prepare
 from drobench.app.run_logs import Replay, log_of, replay
 from drobench.registry import LoggerEntry
@@ -87,10 +88,34 @@ class Notebook(Logger):
         self.rows.append((step, dict(metrics)))
 
 
-def test_a_strangers_logger_gets_curve_and_outcome_of_a_stored_run(configure, catalogue, results):
-    entry = LoggerEntry(name="notebook", summary="A notebook.", factory=lambda *_: Notebook())
+@dataclasses.dataclass
+class NotebookConfig:
+    pages: int = 3
+
+
+def with_logger(catalogue, **settings):
+    entry = LoggerEntry(name="notebook", summary="A notebook.", config=NotebookConfig, **settings)
     there = {**catalogue.loggers, "notebook": Registered(entry, "notebook", "strangers", "1.0")}
-    catalogue = dataclasses.replace(catalogue, loggers=there)
+    return dataclasses.replace(catalogue, loggers=there)
+
+
+def test_a_strangers_logger_is_a_choice_with_settings_of_its_own(catalogue):
+    guests = with_logger(catalogue, factory=lambda *_: Notebook())
+    register(guests)
+    with hydra_ready():
+        config = resolve(compose(["logger=notebook", "logger.pages=5"], guests))
+        assert (config.logger.name, config.logger.pages) == ("notebook", 5)
+        with pytest.raises(ConfigError, match=r"no setting `logger\.page`.* Did you mean 'logger\.pages'"):
+            resolve(compose(["logger=notebook", "logger.page=5"], guests))
+        with pytest.raises(ConfigError, match="pages"):
+            resolve(compose(["logger=notebook", "logger.pages=many"], guests))
+    # Whoever reads a stored configuration need not have the logger.
+    assert from_yaml(to_yaml(config), catalogue).logger.name == "none"
+    assert from_yaml(to_yaml(config), guests, logged=True).logger.pages == 5
+
+
+def test_a_strangers_logger_gets_curve_and_outcome_of_a_stored_run(configure, catalogue, results):
+    catalogue = with_logger(catalogue, factory=lambda *_: Notebook())
     record = run_cell(configure(), catalogue)
     config = configure()
     config.logger = SimpleNamespace(name="notebook")

@@ -2,6 +2,7 @@
 
 import re
 
+import cvxpy as cp
 import numpy as np
 import pytest
 import torch
@@ -172,3 +173,17 @@ def test_a_loss_of_signs_has_closed_forms_in_a_linear_model(install, configure):
     sides = [point + side * torch.eye(len(point), dtype=torch.float64) * step for side in (1.0, -1.0)]
     slopes = [losses.mean(points, slice(None))[1] * data.train.rows for points in sides]
     torch.testing.assert_close(found, (slopes[0] - slopes[1]) / (2.0 * step), rtol=1e-6, atol=1e-6)
+
+
+def test_tails_of_a_loss_that_is_no_cone_are_certified_too(install, configure, tmp_path):
+    catalogue = install()
+    words = ("problem=cvar_classification", "problem.loss=costly", "problem.level=0.6", *SMALL)
+    data, problem = problem_of(configure(*words, using=catalogue), catalogue)
+    rows = np.c_[data.train.features.numpy(), np.ones(data.train.rows)]
+    signs = 2.0 * data.train.labels.numpy() - 1.0
+    point, excess = cp.Variable(rows.shape[1]), cp.Variable()
+    tail = cp.sum(cp.pos(cp.logistic(-cp.multiply(signs, rows @ point)) - excess)) / (0.6 * len(rows))
+    expected = cp.Problem(cp.Minimize(excess + tail + 0.05 * cp.sum_squares(point))).solve(solver=cp.CLARABEL)
+    found = find_optimum(problem, {"of": "tails"}, catalogue, tmp_path / "optima")
+    assert found.optimum is not None, found.reason
+    assert found.optimum.value == pytest.approx(expected, rel=1e-6)

@@ -66,6 +66,9 @@ CASES = {
         Case((r"^all \d+ groups at once / a loop", "^GCIVR step .* Communities", "^GCIVR step .* Adult"))
     ],
     "benchmarks.speed.parsing": [Case(("^reading MSLR text / scikit-learn", "^reading MSLR binary / scikit-learn"))],
+    "benchmarks.speed.estimators": [
+        Case((r"^DROClassifier, kl, 569 x 30 / LogisticRegression +[\d.]+ m?s", r"^DROClassifier, CVaR, 569"))
+    ],
     "benchmarks.speed.leaderboard": [Case((r"^leaderboard of 200 runs on 2 boards / reading their files +\d",))],
     "benchmarks.speed.memory": [
         Case(

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 import torch
+from broken import assert_exactly, failures
 from torch import nn
 
 from drobench.checks import ModelChecks
@@ -89,20 +90,80 @@ class TestSample(ModelChecks):
 @pytest.mark.parametrize("name", BROKEN)
 def test_exactly_the_check_of_a_broken_promise_fails(name):
     made, expected = BROKEN[name]
-    results = run_checks({"TestBroken": type("TestBroken", (ModelChecks,), {"entry": made})})
-    failed = {result.check: result.reason for result in results if result.outcome == "failed"}
-    assert set(failed) == expected, failed
-    for reason in failed.values():
-        assert reason.startswith("model 'sample': expected ")
-        assert "; found " in reason
-        assert " To do: " in reason
+    assert_exactly(failures(ModelChecks, made), expected, "model")
 
 
-def test_a_module_that_changes_itself_fails_every_check_with_one_reason():
-    checks = {"TestBroken": type("TestBroken", (ModelChecks,), {"entry": entry(factory=batch_norm)})}
-    reasons = {result.reason for result in run_checks(checks) if result.outcome == "failed"}
-    assert all("a call changes '0.running_mean'" in reason for reason in reasons)
-    assert reasons
+UNUSABLE = {
+    "changes itself": (batch_norm, "a call changes '0.running_mean'"),
+    "counts": (lambda config, shape, outputs: Counting(shape[0], outputs), "a call changes 'calls'"),
+    "mixes rows": (lambda config, shape, outputs: Mixing(shape[0], outputs), "depend on the rows that stand beside it"),
+    "draws": (lambda config, shape, outputs: nn.Sequential(nn.Dropout(), nn.Linear(*shape, outputs)), "two calls"),
+    "wrong shape": (lambda config, shape, outputs: nn.Linear(*shape, outputs + 1), "must have the shape (3, 1)"),
+    "no shape": (lambda config, shape, outputs: Summing(shape[0], outputs), "must have the shape (3, 1); found ()"),
+    "for other rows": (lambda config, shape, outputs: nn.Linear(99, outputs), "cannot be called on rows of shape (5,)"),
+    "no module": (lambda config, shape, outputs: torch.relu, "must return a torch.nn.Module"),
+    "constant": (lambda config, shape, outputs: nn.Flatten(), "no parameter that asks for a gradient"),
+    "not a number": (lambda config, shape, outputs: Spoiled(shape[0], outputs), "must be finite; found 1 of"),
+}
+
+
+class Counting(Network):
+    """Has a memory, among its buffers."""
+
+    def __init__(self, inputs, outputs):
+        super().__init__(inputs, outputs)
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, rows):
+        self.calls += 1
+        return super().forward(rows)
+
+
+class Mixing(Network):
+    """Every row sees the others."""
+
+    def forward(self, rows):
+        return super().forward(rows - rows.mean(dim=0))
+
+
+class Summing(Network):
+    """One number for all rows."""
+
+    def forward(self, rows):
+        return super().forward(rows).sum()
+
+
+class Spoiled(Network):
+    """Drawn with a hole."""
+
+    def __init__(self, inputs, outputs):
+        super().__init__(inputs, outputs)
+        self.last.bias.data[0] = torch.nan
+
+
+@pytest.mark.parametrize("name", UNUSABLE)
+def test_a_module_that_cannot_be_used_is_told_once_and_fails_the_checks(name):
+    factory, text = UNUSABLE[name]
+    results = run_checks({"TestBroken": type("TestBroken", (ModelChecks,), {"entry": entry(factory=factory)})})
+    # What is checked of the entry alone needs no model.
+    results = [result for result in results if result.check != "entry_is_complete"]
+    (reason,) = [result.reason for result in results if result.outcome == "failed"]
+    assert text in reason
+    assert {result.outcome for result in results} <= {"failed", "skipped"} or name == "not a number"
+
+
+def test_images_come_in_their_shape():
+    seen = []
+
+    def convolution(config, shape, outputs):
+        """A model."""
+        seen.append(shape)
+        return nn.Sequential(nn.Conv2d(shape[0], 2, 3), nn.Tanh(), nn.Flatten(), nn.Linear(2 * 6 * 6, outputs))
+
+    images = entry(factory=convolution, needs=frozenset({"images", "labels"}))
+    results = run_checks({"TestIt": type("TestIt", (ModelChecks,), {"entry": images})})
+    assert {result.outcome for result in results} == {"passed"}, results
+    assert set(seen) == {(2, 8, 8)}
 
 
 def test_rows_of_an_unusual_kind_need_a_shape():

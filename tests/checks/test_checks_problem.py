@@ -1,10 +1,14 @@
 """Each check of problems lets a good one pass and catches the one that breaks its promise."""
 
+from dataclasses import replace
+
 import problem_subjects as subjects
 import pytest
 
 from drobench.checks import ProblemChecks
 from drobench.checks.running import run_checks
+from drobench.errors import DrobenchError
+from drobench.registry import ReformulationEntry, Registered, load_catalogue
 
 BROKEN = {
     "no_reference": (subjects.entry(reference=""), {"entry_is_complete"}),
@@ -47,6 +51,9 @@ BROKEN = {
         subjects.entry(subjects.ScoresWhatIsNotThere),
         {"a_missing_split_has_no_score"},
     ),
+    "described_twice": (subjects.entry(subjects.DescribedTwice), {"metrics_have_plain_names"}),
+    "split_in_front": (subjects.entry(subjects.SplitInFront), {"metrics_have_plain_names"}),
+    "loses_a_row": (subjects.entry(subjects.LosesARow), {"row_scores_are_of_the_rows"}),
     "always_double": (subjects.entry(subjects.AlwaysDouble), {"precision_is_that_of_the_data"}),
 }
 
@@ -67,6 +74,12 @@ class TestRandomStart(OnBreastCancer):
     entry = subjects.entry(subjects.RandomStart)
 
 
+class TestDescribed(OnBreastCancer):
+    """A good one that measures more."""
+
+    entry = subjects.entry(subjects.Described)
+
+
 class TestNetworkRisk(OnBreastCancer):
     """A good one that takes networks."""
 
@@ -81,6 +94,32 @@ class TestBounded(OnBreastCancer):
 
 # Among the checks of a problem is that its optimum is found and proved.
 @pytest.mark.convergence
+def with_step(step):
+    """Checks of a problem of a form of its own, with the step to ours among what is installed."""
+
+    class OnHidden(OnBreastCancer):
+        entry = subjects.entry(subjects.HiddenRisk)
+
+        def catalogue(self):
+            entry = ReformulationEntry(name="opening", summary="Opens.", factory=lambda config: step())
+            found = {"opening": Registered(entry, "mine", "mine", "1.0")}
+            return replace(load_catalogue(), reformulations=found)
+
+    return OnHidden
+
+
+class TestHidden(with_step(subjects.Opening)):
+    """A form of its own, whose way to a composite is a chain."""
+
+
+def test_a_chain_that_changes_the_problem_is_found_out():
+    results = run_checks({"TestHidden": with_step(subjects.OpeningWrongly)})
+    failed = {result.check for result in results if result.outcome == "failed"}
+    assert {"reformulations_keep_the_value", "recover_returns_points_of_the_problem"} & failed
+    whole = run_checks({"TestHidden": with_step(subjects.Opening)})
+    assert not [result for result in whole if result.outcome == "failed"]
+
+
 @pytest.mark.parametrize("name", BROKEN)
 def test_exactly_the_check_of_a_broken_promise_fails(name):
     entry, expected = BROKEN[name]
@@ -95,3 +134,39 @@ def test_exactly_the_check_of_a_broken_promise_fails(name):
 
 def test_every_check_is_shown_to_fail():
     assert set().union(*(expected for _, expected in BROKEN.values())) == set(ProblemChecks.checks())
+
+
+@pytest.mark.parametrize(
+    ("subject", "text"),
+    [
+        (subjects.WrongShapes, "expected a gradient of form.smooth_gradient shaped as the point, (31,); found ()"),
+        (subjects.ShortShapes, "expected the gradient of form.smooth_gradient to be computed; found RuntimeError"),
+    ],
+)
+def test_shapes_that_do_not_fit_are_told_in_words(subject, text):
+    checks = type("TestBroken", (OnBreastCancer,), {"entry": subjects.entry(subject)})
+    (result,) = run_checks({"TestBroken": checks}, "gradients_agree")
+    assert text in result.reason
+    assert "the texts of `LossTerms`, `DualTerms` and `Pullback` say what they must be" in result.reason
+
+
+@pytest.mark.convergence
+@pytest.mark.parametrize("error", [DrobenchError("not mine"), ValueError("a library's own")], ids=str)
+def test_a_missing_reference_is_not_the_fault_of_the_form(error):
+    def refuse(config):
+        raise error
+
+    class Unanswered(OnBreastCancer):
+        entry = subjects.entry()
+
+        def catalogue(self):
+            found = load_catalogue()
+            exact = found.solver("exact_convex")
+            refusing = replace(exact, entry=replace(exact.entry, factory=refuse))
+            return replace(found, solvers={"exact_convex": refusing})
+
+    (result,) = run_checks({"TestUnanswered": Unanswered}, "optimum_is_certified")
+    assert result.outcome == "failed"
+    assert "an exact reference solver that solves a RobustRisk of this kind; found that none does" in result.reason
+    assert str(error) in result.reason
+    assert "bring a reference of your own" in result.reason

@@ -109,3 +109,19 @@ def test_the_checks_themselves_carry_no_marker():
 def test_an_expression_that_fits_nothing_is_refused():
     with pytest.raises(DrobenchError, match=r"No check fits the expression 'moon'.*entry_is_complete"):
         run_checks({"TestIt": type("TestIt", (SolverChecks,), {"entry": subjects.entry()})}, "moon")
+
+
+@pytest.mark.parametrize(
+    ("attributes", "text"), [({"settings": {"batsch": 4}}, "'batsch'"), ({"name": "gcivrr"}, "gcivr")]
+)
+def test_one_fault_is_told_once(attributes, text):
+    given = {"entry": subjects.entry(), **attributes} if "name" not in attributes else attributes
+    results = run_checks({"TestIt": type("TestIt", (SolverChecks,), given)})
+    first, *others = results
+    assert first.outcome == "failed"
+    assert text in first.reason
+    assert {(result.outcome, result.reason) for result in others} == {
+        ("skipped", f"not tried, for the reason for which `{first.check}` failed")
+    }
+    # A class that was made anew tells it again.
+    assert run_checks({"TestIt": type("TestIt", (SolverChecks,), given)})[0].outcome == "failed"

@@ -62,3 +62,20 @@ def test_rows_have_the_shape_that_is_said():
     assert "images" not in built(shape=(2, 3)).provides
     with pytest.raises(DataError, match=r"rows of shape \(2, 2\) have 4 numbers; found 6 columns"):
         built(shape=(2, 2))
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"targets"}, r"'numbers': columns must be a mapping from names to arrays; found \{'targets'\}"),
+        (
+            {"target": np.arange(10.0)},
+            "can be groups, attributes, queries, relevance, targets; found 'target'",
+        ),
+        ({"features": np.arange(10.0)}, "found 'features'"),
+    ],
+)
+def test_columns_that_no_split_has_are_named(columns, message):
+    features = np.random.default_rng(0).standard_normal((10, 2))
+    with pytest.raises(DataError, match=message):
+        build_dataset("numbers", features, None, DatasetConfig(), columns=columns)

@@ -73,8 +73,9 @@ def reader(tmp_path):
     return read
 
 
+# A dozen programs one after the other, on a machine that may be busy.
 @pytest.mark.process
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_the_blocks_run_in_order_and_print_what_the_page_says(reader):
     printed, shown = "", 0
     for language, text in blocks():

@@ -129,12 +129,14 @@ def test_the_shell_blocks_run_in_order_in_the_package_they_make(reader, tmp_path
             file = tmp_path / "my_solver" / block.file
             assert file.is_file(), "the tutorial replaces files of the generated package"
             file.write_text(block.text)
-    made, checked, compared, modelled, listed, packed, without = shown
+    made, checked, compared, lossy, modelled, listed, tried, packed, without = shown
     assert re.search(r"\d+ passed", made)
     assert "my_solver" in checked
     assert "my_solver" in compared
     assert "scgd" in compared
     assert "my_model: a model in src/my_model/model.py" in modelled
+    assert "my_loss: a loss in src/my_loss/loss.py" in lossy
+    assert "1 passed, 0 failed, 0 skipped" in tried
     assert "my-solver 0.1.0" in listed
     assert "Accelerated proximal gradient" in listed
     assert "4 of 4 checks confirmed" in packed

@@ -196,3 +196,17 @@ def test_nearest_weights_are_allowed(adversary):
     found = adversary.nearest(weights)
     assert float(found.sum()) == pytest.approx(1.0, abs=1e-9)
     assert adversary.penalty(found) < math.inf
+
+
+@pytest.mark.parametrize("gamma", [1e-3, 1e-2])
+def test_a_low_price_does_not_overflow(gamma):
+    losses = torch.from_numpy(LOSSES["far"])
+
+    class Cheap(Bought):
+        pass
+
+    Cheap.gamma = gamma
+    torch.testing.assert_close(Cheap().worst_case(losses), KLPenalty(gamma).worst_case(losses), rtol=1e-10, atol=0)
+    torch.testing.assert_close(Cheap().weights(losses), KLPenalty(gamma).weights(losses), rtol=1e-9, atol=1e-12)
+    near = CressieReadPenalty(1.01, gamma)
+    assert float(losses.mean()) < float(near.worst_case(losses)) <= float(losses.max())

@@ -2,33 +2,19 @@
 
 import math
 
-import cvxpy as cp
 import numpy as np
 import pytest
 import torch
+from regression_risks import COSTS, LOSSES, NORMS, ORDERS, ROWS, TARGETS, risk_of
 from scipy.optimize import minimize
 
 from drobench.errors import DrobenchError
 from drobench.objective.losses import LinearTargetLosses
-from drobench.objective.regression_losses import AbsoluteLoss, HuberLoss, QuantileLoss, SquaredLoss
 from drobench.objective.regularizers import ElasticNet
 from drobench.objective.score_losses import LogisticLoss
 from drobench.objective.wasserstein_regression import WassersteinRegressionRisk, joint_norm
-from drobench.reformulation.certificates import lower_bound
 
-GENERATOR = np.random.default_rng(0)
-ROWS = torch.from_numpy(np.hstack([GENERATOR.standard_normal((12, 3)), np.ones((12, 1))]))
-TARGETS = torch.from_numpy(GENERATOR.standard_normal(12) * 2.0)
 POINT = torch.tensor([0.7, -0.4, 0.1, 0.3], dtype=torch.float64)
-LOSSES = {"squared": SquaredLoss(), "absolute": AbsoluteLoss(), "huber": HuberLoss(0.5), "quantile": QuantileLoss(0.8)}
-NORMS = ("l1", "l2", "linf")
-COSTS = (math.inf, 0.8)
-ORDERS = {"l1": 1, "l2": 2, "linf": np.inf}
-
-
-def risk_of(loss, norm, cost, *, radius=0.05, l2=0.0, free=1, rows=ROWS, targets=TARGETS):
-    losses = LinearTargetLosses(rows, targets, LOSSES[loss])
-    return WassersteinRegressionRisk(losses, radius, cost, norm, ElasticNet(0.0, l2), free)
 
 
 def cost_of(moves, norm, cost):
@@ -104,40 +90,6 @@ def test_the_lipschitz_worst_case_is_approached(loss, norm, cost):
     share = risk.radius / far
     reached = float(values.mean()) + share * max(rises)
     assert reached == pytest.approx(float(risk.value(POINT)), rel=1e-5)
-
-
-@pytest.mark.parametrize("l2", [0.0, 0.1])
-@pytest.mark.parametrize("cost", COSTS)
-@pytest.mark.parametrize("norm", NORMS)
-@pytest.mark.parametrize("loss", LOSSES)
-def test_the_bound_holds_anywhere(loss, norm, cost, l2):
-    risk = risk_of(loss, norm, cost, l2=l2)
-    generator = torch.Generator().manual_seed(0)
-    points = torch.randn(40, 4, generator=generator, dtype=torch.float64)
-    slopes = torch.randn(12, generator=generator, dtype=torch.float64)
-    bounds = [lower_bound(risk, point, dual) for point in points[:10] for dual in (None, slopes)]
-    assert max(bounds) <= min(float(risk.value(point)) for point in points) + 1e-12
-
-
-@pytest.mark.parametrize("l2", [0.0, 0.1])
-@pytest.mark.parametrize("cost", COSTS)
-@pytest.mark.parametrize("norm", NORMS)
-@pytest.mark.parametrize("loss", ["squared", "huber"])
-def test_the_bound_is_tight_at_the_optimum_of_a_convex_solver(loss, norm, cost, l2):
-    risk = risk_of(loss, norm, cost, l2=l2)
-    point = cp.Variable(4)
-    joint = point[:3] if math.isinf(cost) else cp.hstack([point[:3], np.array([1.0 / cost])])
-    size = cp.norm(joint, {"l1": 1, "l2": 2, "linf": "inf"}[risk.dual_norm])
-    residuals = ROWS.numpy() @ point - TARGETS.numpy()
-    if loss == "squared":
-        objective = cp.square(cp.norm2(residuals) / math.sqrt(12) + math.sqrt(0.05) * size)
-    else:
-        objective = cp.sum(0.5 * cp.huber(residuals, 0.5)) / 12 + 0.05 * 0.5 * size
-    program = cp.Problem(cp.Minimize(objective + 0.5 * l2 * cp.sum_squares(point)))
-    program.solve(solver=cp.CLARABEL, tol_gap_abs=1e-9, tol_gap_rel=1e-9)
-    best = torch.from_numpy(point.value)
-    assert float(risk.value(best)) == pytest.approx(program.value, rel=1e-7)
-    assert lower_bound(risk, best) == pytest.approx(program.value, rel=2e-5)
 
 
 @pytest.mark.parametrize("cost", COSTS)

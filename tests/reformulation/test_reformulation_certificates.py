@@ -242,3 +242,15 @@ class TestFindOptimum:
         found = self.find(RobustRisk(losses, CVaR(0.3), ElasticNet(0.0, 0.1)), catalogue, tmp_path)
         assert found.optimum is None
         assert "not convex" in found.reason
+
+
+def test_a_form_that_brings_its_own_bound_is_asked_for_it(t20, hat):
+    class Bounded(RobustRisk):
+        def lower_bound(self, point, dual=None):
+            return float(self.value(point)) - 0.25 if dual is None else -1.0
+
+    form = Bounded(t20, KLPenalty(0.5), ElasticNet(l2=0.1))
+    assert lower_bound(form, hat) == float(form.value(hat)) - 0.25
+    assert lower_bound(form, hat, torch.ones(20)) == -1.0
+    # A form without one has none that is made up.
+    assert RobustRisk(t20, KLPenalty(0.5), ElasticNet(l2=0.1)).lower_bound(hat) is None

@@ -10,7 +10,7 @@ from drobench.objective.ambiguity_sets import KLPenalty
 from drobench.objective.composite import Composite
 from drobench.objective.forms import Constrained, FiniteSum, MinMax, RobustRisk
 from drobench.objective.regularizers import ElasticNet
-from drobench.reformulation.chains import ReformulationError
+from drobench.reformulation.chains import Chain, ReformulationError
 from drobench.reformulation.reformulation import Reformulation, ReformulationConfig
 from drobench.reformulation.routes import NoRouteError, find_route
 
@@ -201,12 +201,25 @@ def test_what_breaks_the_contract_is_named(first):
     with pytest.raises(ReformulationError, match=r"'wrong' must make a Goal.*of a First; found a str"):
         find_route(first, (Goal,), OPTIONS, [wrong])
 
-    def fail(self, form):
-        raise AttributeError("no losses")
 
-    failing = type("failing", (Step,), {"name": "failing", "accepts": fail})
-    with pytest.raises(ReformulationError, match=r"'failing' must answer for any form; for a First .*no losses"):
-        find_route(first, (Goal,), OPTIONS, [failing])
+def _raise(*_):
+    raise AttributeError("no losses")
+
+
+@pytest.mark.parametrize(
+    ("broken", "reason"),
+    [
+        (type("broken", (Step,), {"name": "broken", "accepts": _raise}), "`accepts` must answer for any form"),
+        (type("broken", (Step,), {"name": "broken", "__init__": _raise}), "AttributeError: no losses"),
+        (step("broken", First, (Second, _raise)), "AttributeError: no losses"),
+    ],
+    ids=["accepts", "made", "apply"],
+)
+def test_a_broken_step_stops_nobody_else_and_is_named_where_it_is_missed(broken, reason, first):
+    assert find_route(first, (Goal,), OPTIONS, [broken, to_second, to_goal]).names == ["to_second", "to_goal"]
+    assert find_route(first.risk, (Composite,), OPTIONS, [broken]).names == ["kl_penalty"]
+    with pytest.raises(NoRouteError, match=f"'broken' could not be taken: {reason}"):
+        find_route(first, (Goal,), OPTIONS, [broken])
 
 
 def test_an_author_is_told_what_to_bring(first, t20):
@@ -223,3 +236,18 @@ def test_forms_are_not_written_anew_where_nothing_can_follow(t20, monkeypatch):
     monkeypatch.setattr(KLToComposite, "apply", lambda *_: pytest.fail("it was applied"))
     risk = RobustRisk(t20, KLPenalty(0.5), REGULARIZER)
     assert find_route(risk, (FiniteSum,), OPTIONS).names == ["drop_robustness (relaxation)"]
+
+
+def test_a_chain_of_steps_is_a_step(first, hat):
+    wide = step("wide", First, (Second, lambda form, options: Second(form.risk, options.gamma)),
+                default_widths=(1.0, 0.5))  # fmt: skip
+    loose = type("loose", (to_goal,), {"relaxation": True, "default_widths": (0.3, 0.2, 0.1), "projects": True})
+    chain = Chain([wide(), loose()])
+    assert chain.name == "wide, then to_goal"
+    assert (chain.relaxation, chain.projects, chain.produces) == (True, True, Goal)
+    assert chain.default_widths == (0.3, 0.2, 0.1)
+    assert chain.accepts(first)
+    assert not chain.accepts(Second(None))
+    assert chain.apply(first, ReformulationConfig(gamma=0.2)).widths == (0.2, 0.2)
+    torch.testing.assert_close(chain.lift(hat), 4.0 * hat)
+    torch.testing.assert_close(chain.recover(chain.lift(hat)), hat)

@@ -271,3 +271,11 @@ class TestDraws:
             rows = oracle.draw_groups(counts)
             total += rows.sample_share * oracle.operator(joint, rows)
         torch.testing.assert_close(total, expected)
+
+
+def test_group_means_are_in_double_precision(risk):
+    # Sizes 7, 7 and 6: factors that single precision cannot hold.
+    form = risk(KLPenalty(0.5), torch.arange(20) % 3)
+    point = torch.linspace(-1.0, 1.0, form.dimension, dtype=torch.float64)
+    new = find_route(form, (Composite,), OPTIONS).form
+    assert float(new.value(point)) == pytest.approx(float(form.value(point)), rel=1e-13)

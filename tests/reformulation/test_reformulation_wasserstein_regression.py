@@ -35,7 +35,7 @@ def route(risk):
 
 def test_at_the_norm_it_is_the_risk_and_above_it_more(risk, route, hat):
     best = torch.cat([hat, risk.bound(hat)[None]])
-    assert route.names == ["wasserstein_regression"]
+    assert route.names == ["wasserstein_residuals"]
     assert float(route.form.value(best)) == pytest.approx(float(risk.value(hat)), rel=1e-12)
     above = best + torch.tensor([0.0, 0.0, 0.0, 0.7], dtype=torch.float64)
     assert float(route.form.value(above)) >= float(route.form.value(best))

@@ -81,7 +81,11 @@ def test_the_reserved_names_are_those_that_there_are():
 
 @pytest.mark.parametrize(
     ("factory", "found"),
-    [(lambda config: "a step", "found a str"), (lambda config: type("Mine", (Mine,), {"name": "yours"})(), "'yours'")],
+    [
+        (lambda config: "a step", "found a str"),
+        (lambda config: type("Mine", (Mine,), {"name": "yours"})(), "'yours'"),
+        (lambda config: 1 / 0, "raised ZeroDivisionError: division by zero"),
+    ],
 )
 def test_a_factory_that_returns_something_else_is_named(factory, found):
     (make,) = reformulations_of(catalogue_of(one=plugin(entry(factory=factory))))
@@ -89,6 +93,7 @@ def test_a_factory_that_returns_something_else_is_named(factory, found):
         make()
 
 
+@pytest.mark.process
 def test_a_catalogue_imports_no_reformulation():
     program = "import sys, drobench.registry; print('drobench.reformulation.routes' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -1,12 +1,9 @@
 """The loop alone, without Lightning: the same as a run, number for number."""
 
-import math
-
 import pytest
 import torch
 
 from drobench.training.loop import run_alone
-from drobench.training.task import stage_limits
 
 
 @pytest.mark.parametrize("name", ["gcivr", "scgd", "adam", "gcivr_average"])
@@ -35,19 +32,3 @@ def test_every_evaluation_is_told(bench):
     loop = run_alone(bench.task(bench.solver("scgd"), passes=3), seen.append)
     assert seen == loop.curve
     assert len(seen) == 4
-
-
-@pytest.mark.parametrize(
-    ("limits", "given", "expected"),
-    [
-        ({"passes": 30.0, "steps": 900}, None, {"stage_passes": 10.0}),
-        ({"seconds": 6.0, "steps": 900}, None, {"stage_passes": math.inf, "stage_seconds": 2.0}),
-        ({"steps": 900}, None, {"stage_passes": math.inf, "stage_steps": 300.0}),
-        ({"oracle_calls": 900}, None, {"stage_passes": 20.0}),
-        ({"passes": 30.0}, 4.0, {"stage_passes": 4.0}),
-    ],
-)
-def test_stages_share_the_first_limit_there_is(limits, given, expected):
-    from drobench.training.budget import BudgetConfig
-
-    assert stage_limits(BudgetConfig(**limits), given, 3) == expected

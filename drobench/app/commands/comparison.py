@@ -23,6 +23,10 @@ def add_commands(add: AddCommand) -> None:
     board.add_argument("--format", choices=["table", "markdown", "csv", "json", "html"], default="table")
     page = add("report", report, "draw the comparison as one HTML page", "drobench report --output report.html")
     page.add_argument("--output", type=Path, default=Path("report.html"), metavar="FILE", help="default report.html")
+    page.add_argument(
+        "--groups", action="store_true",
+        help="with a table by group for each run, computed from its solution; needs the data, and time for each run",
+    )  # fmt: skip
     figures = add("plot", plot, "draw the figures as files for papers", "drobench plot --output figures --format svg")
     figures.add_argument(
         "--output", type=Path, default=Path("figures"), metavar="DIR", help="folder (default figures/)"
@@ -59,7 +63,12 @@ def report(options: argparse.Namespace) -> int:
     from drobench.app.report_file import write_report
     from drobench.app.stored_comparison import draw_stored
 
-    found, content = draw_stored(*_asked(options))
+    asked = _asked(options)
+    found, content = draw_stored(*asked)
+    if options.groups:
+        from drobench.app.group_view import with_groups
+
+        content = with_groups(content, asked[0])
     size = write_report(content, options.output)
     runs = "1 run" if len(found.records) == 1 else f"{len(found.records)} runs"
     open_console().print(

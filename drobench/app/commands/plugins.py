@@ -2,6 +2,7 @@
 
 import argparse
 import importlib.util
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,8 @@ from drobench.errors import DrobenchError
 if TYPE_CHECKING:
     from drobench.registry import Catalogue, Entry
 
-KINDS = ("solver", "problem", "dataset", "model", "loss")
+KINDS = ("solver", "problem", "dataset", "model", "loss", "reformulation")
+_OF_DATA = "dataset."
 _OUTCOMES = ("passed", "failed", "skipped")
 _EXIT_FAILED = 1
 
@@ -26,6 +28,7 @@ def add_commands(add: AddCommand) -> None:
     held = add("check", check, "hold a plugin against the checks of its kind", "drobench check gcivr -k optimum")
     held.add_argument("name", help="a thing from `drobench plugins`; of all kinds with this name")
     held.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="settings to build it with, e.g. batch=16")
+    held.add_argument("--dataset", metavar="NAME", help="data to try a problem or a model on, with dataset.KEY=VALUE")
     held.add_argument("-k", dest="expression", default="", metavar="EXPRESSION", help="only some checks, as in pytest")
 
 
@@ -72,12 +75,9 @@ def new(options: argparse.Namespace) -> int:
     target = options.output / name
     files = write_package(kind, name, target)
     console.print(f"{escape(str(target))}: a {kind} in src/{name}/{kind}.py, its tests, {files} files. Next:\n")
-    for line in (
-        f"cd {target}",
-        "pip install -e '.[test]'",
-        "pytest",
-        f"drobench run {words_of_a_run(kind, name)}",
-    ):
+    words = words_of_a_run(kind, name)
+    last = f"drobench run {words}" if words else f"drobench check {name}"
+    for line in (f"cd {target}", "pip install -e '.[test]'", "pytest", last):
         console.print(f"  {escape(line)}", soft_wrap=True)
     return 0
 
@@ -93,12 +93,15 @@ def check(options: argparse.Namespace) -> int:
             "`drobench check` runs its checks with pytest, which is not installed here: pip install 'drobench[checks]'."
         )
     from drobench.app.console import open_console, table
+    from drobench.checks.embedded_data import dataset_called
     from drobench.checks.installed import checks_called
     from drobench.checks.running import run_checks
     from drobench.registry import load_catalogue
 
     name, console, catalogue = options.name, open_console(), load_catalogue()
-    classes = checks_called(name, catalogue, dict(_setting(word) for word in options.overrides))
+    settings, of_data = _settings(options.overrides, options.dataset)
+    data = None if options.dataset is None else dataset_called(options.dataset, of_data, catalogue)
+    classes = checks_called(name, catalogue, settings, data)
     if not classes:
         raise DrobenchError(_unknown(name, catalogue))
     results = run_checks(classes, options.expression)
@@ -110,6 +113,17 @@ def check(options: argparse.Namespace) -> int:
     counts = {outcome: sum(result.outcome == outcome for result in results) for outcome in _OUTCOMES}
     console.print(", ".join(f"{count} {outcome}" for outcome, count in counts.items()))
     return _EXIT_FAILED if counts["failed"] else 0
+
+
+def _settings(words: Sequence[str], dataset: str | None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the settings of the subject, and those of the data it is tried on."""
+    found = dict(_setting(word) for word in words)
+    of_data = {key.removeprefix(_OF_DATA): value for key, value in found.items() if key.startswith(_OF_DATA)}
+    if of_data and dataset is None:
+        raise DrobenchError(
+            f"Settings of a dataset need one: found {_OF_DATA}{next(iter(of_data))}. Name it with `--dataset NAME`."
+        )
+    return {key: value for key, value in found.items() if not key.startswith(_OF_DATA)}, of_data
 
 
 def _setting(word: str) -> tuple[str, Any]:

@@ -19,6 +19,13 @@ def add_commands(add: AddCommand) -> None:
     """Add the commands of this family."""
     one = add("show", show, "show one run", "drobench show 6f9b")
     one.add_argument("run_id", help=_BEGINNING)
+    one.add_argument(
+        "--groups", action="store_true",
+        help="what it does to each group of rows: counts, errors, rates, losses; computed from the stored solution",
+    )  # fmt: skip
+    one.add_argument(
+        "--iterate", choices=["last", "average", "best_feasible"], default="last", help="which one --groups is about"
+    )
     one.add_argument("--json", action="store_true", help="the record as it is stored")
     listed = add("runs", runs, "list the stored runs", "drobench runs --solver 'gcivr*' --where seed=3 --sort gap")
     listed.add_argument("--sort", default="started", metavar="COLUMN", help="gap, seconds, ... (default: started)")
@@ -51,6 +58,8 @@ def show(options: argparse.Namespace) -> int:
     from drobench.results.curves import StoredCurves
 
     show_record(open_console(), record, StoredCurves(store).ending(record), complete=True)
+    if options.groups:
+        _show_groups(store, record, options.iterate)
     return 0
 
 
@@ -162,3 +171,17 @@ def _agreed(number: int) -> bool:
         raise DrobenchError("Nothing was removed: there is nobody to ask. Add --yes.")
     answer = input(f"Remove {'this run' if number == 1 else f'these {number} runs'}? [y/N] ")
     return answer.strip().lower() in ("y", "yes")
+
+
+def _show_groups(store: "ResultStore", record: "Record", iterate: str) -> None:
+    """Print what an iterate does to each group."""
+    from drobench.app.console import open_console, table
+    from drobench.app.group_view import group_tables
+    from drobench.app.run_groups import RunGroups
+    from drobench.registry import load_catalogue
+
+    console = open_console()
+    for title, found, remarks in group_tables(RunGroups(store, load_catalogue()).of(record, iterate)):
+        console.print(table(f"{title}, {iterate} iterate", found.header, found.rows, range(2, len(found.header))))
+        for remark in remarks:
+            console.print(remark, soft_wrap=True)

@@ -35,15 +35,18 @@ class LossSubject(Checks):
         try:
             loss = self.subject.factory(self.config)
         except DrobenchError as error:
-            self.fail("a loss with the settings of the checks", str(error), "correct the factory, or give `settings`")
-        self.expect(
-            isinstance(loss, ScoreLoss),
-            "the factory to return a ScoreLoss",
-            f"a {type(loss).__name__}",
-            "derive it from `drobench.objective.score_losses.ScoreLoss`",
-        )
-        found: ScoreLoss = loss
-        return found
+            self.fail_all(
+                self.message("a loss with the settings of the checks", str(error), "correct it, or give `settings`")
+            )
+        if not isinstance(loss, ScoreLoss):
+            self.fail_all(
+                self.message(
+                    "the factory to return a ScoreLoss",
+                    f"a {type(loss).__name__}",
+                    "derive it from `drobench.objective.score_losses.ScoreLoss`",
+                )
+            )
+        return loss
 
     def targets(self, rows: int, seed: int) -> Tensor:
         """Return targets of the kind that the loss is for: numbers, signs or class numbers."""

@@ -1,12 +1,13 @@
 """The problem in question, and what it is posed on."""
 
-import functools
 from typing import Any, ClassVar
 
 import pytest
 import torch
 from torch import Tensor
 
+from drobench.checks.embedded_data import dataset_called, fitting_dataset
+from drobench.checks.made_data import made_dataset
 from drobench.checks.small_data import shortened
 from drobench.checks.subject import Checks
 from drobench.data.dataset import Dataset
@@ -14,17 +15,13 @@ from drobench.errors import DrobenchError
 from drobench.objective.composite import Composite
 from drobench.objective.predictor import ModelConfig
 from drobench.problem.problem import Problem
-from drobench.reformulation.chains import MakeStep
-from drobench.reformulation.reformulation import Reformulation
+from drobench.reformulation.chains import Chain, MakeStep, Search
+from drobench.reformulation.reformulation import Reformulation, ReformulationConfig
 from drobench.reformulation.routes import REFORMULATIONS
-from drobench.registry import ProblemEntry, load_catalogue
+from drobench.registry import ProblemEntry
 from drobench.registry.reformulations import reformulations_of
 
 SPLITS = ("train", "validation", "test")
-# Two widths of a smoothing.
-WIDE, NARROW = 0.1, 0.01
-# How much two ways to one number may differ, relative to it.
-EXACT = 1e-8
 _POINTS = 3
 _SCALE = 0.3
 
@@ -58,20 +55,29 @@ class ProblemSubject(Checks):
         """Return the equivalent, or smoothed, ways to a composite."""
         makers: list[MakeStep] = [*REFORMULATIONS, *reformulations_of(self.catalogue())]
         steps = [make() for make in makers]
-        return [
+        single = [
             step
             for step in steps
             if issubclass(step.produces, Composite) and not step.relaxation and step.accepts(problem.form)
         ]
+        return single or self._chained(problem, makers)
+
+    def _chained(self, problem: Problem, makers: list[MakeStep]) -> list[Reformulation]:
+        """Return the way of several steps that a run would take, as one step; nothing where there is none."""
+        found = Search(problem.form, (Composite,), makers, ReformulationConfig()).chain()
+        chain = Chain([make() for make in found]) if found else None
+        return [] if chain is None or chain.relaxation else [chain]
 
     def _problem(self, dataset: Dataset) -> Problem:
         try:
             problem = self.subject.factory(self.config, dataset, self.model)
         except DrobenchError as error:
-            self.fail(
-                f"the problem to be posed on {dataset.name!r}, which provides what it needs",
-                f"{type(error).__name__}: {error}",
-                "add to `needs` what it needs, or name a fitting `dataset` in the checks",
+            self.fail_all(
+                self.message(
+                    f"the problem to be posed on {dataset.name!r}, which provides what it needs",
+                    f"{type(error).__name__}: {error}",
+                    "add to `needs` what it needs, or name a fitting `dataset` in the checks",
+                )
             )
         self.expect(
             isinstance(problem, Problem),
@@ -85,25 +91,11 @@ class ProblemSubject(Checks):
         if isinstance(given, Dataset):
             return given
         if given:
-            entry = self.catalogue().dataset(given).entry
-            found: Dataset = entry.factory(entry.config(**self.dataset_settings))
-            return found
-        for name, found_entry in self.catalogue().datasets.items():
-            entry = found_entry.entry
-            fetched = entry.files or entry.intake
-            if self.subject.needs <= entry.provides and not fetched:
-                dataset = _embedded(name)
-                if dataset is not None and self.subject.needs <= dataset.provides:
-                    return dataset
+            try:
+                return dataset_called(given, self.dataset_settings, self.catalogue())
+            except DrobenchError as error:
+                self.fail_all(f"{type(self).__name__}.dataset: {error}")
+        fitting = fitting_dataset(self.subject.needs, self.catalogue()) or made_dataset(self.subject.needs)
+        if fitting is not None:
+            return fitting
         pytest.skip(f"no dataset at hand provides {', '.join(sorted(self.subject.needs))}")
-
-
-@functools.cache
-def _embedded(name: str) -> Dataset | None:
-    """Return an installed dataset with its defaults; `None` where these will not do."""
-    entry = load_catalogue().dataset(name).entry
-    try:
-        found: Dataset = entry.factory(entry.config())
-    except DrobenchError:
-        return None
-    return found

@@ -2,20 +2,31 @@
 
 import functools
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
 from torch import Tensor
 
-from drobench.checks.problems.subject import EXACT, WIDE, ProblemSubject
-from drobench.objective.composite import Composite
+from drobench.checks.comparing import EXACT, WIDE, slopes_in_a_direction, smooth_part
+from drobench.checks.problems.subject import ProblemSubject
 from drobench.objective.forms import Constrained, RobustRisk
+from drobench.objective.losses import Pullback
+from drobench.objective.sampling import Index
 from drobench.problem.problem import Problem
 from drobench.reformulation.reformulation import ReformulationConfig
 
-_DIFFERENCE = 1e-5
-_GRADIENT_TOLERANCE = 1e-5
+_SHAPES = "look at the shapes: the texts of `LossTerms`, `DualTerms` and `Pullback` say what they must be"
+Linearize = Callable[[Tensor, Index], tuple[Tensor, Pullback]]
+
+
+class Differentiable(NamedTuple):
+    """Something with a gradient, and where it is looked at."""
+
+    name: str
+    value: Callable[[Tensor], Tensor]
+    gradient: Callable[[Tensor], Tensor]
+    point: Tensor
 
 
 class ValueChecks(ProblemSubject):
@@ -25,8 +36,8 @@ class ValueChecks(ProblemSubject):
         """Objective, losses, constraints and every composite made of them."""
         problem = self.problem()
         for number, point in enumerate(self.points(problem)):
-            for what, value, gradient in self._differentiable(problem, point):
-                self._compare_slopes(what, value, gradient, number)
+            for of in self._differentiable(problem, point):
+                self._compare_slopes(of, number)
 
     def test_value_is_that_of_the_worst_case(self) -> None:
         """The adversary's own weights attain the value, and no other weights exceed it."""
@@ -55,64 +66,51 @@ class ValueChecks(ProblemSubject):
                 "correct `worst_case`, `weights` or `penalty` of the ambiguity set",
             )
 
-    def _differentiable(self, problem: Problem, point: Tensor) -> Iterator[tuple[str, Callable[[Tensor], Tensor], Any]]:
-        """Yield what has a gradient: a name, the function, and its gradient at the point with the point itself."""
+    def _differentiable(self, problem: Problem, point: Tensor) -> Iterator[Differentiable]:
+        """Yield what has a gradient at the point."""
         form: Any = problem.form
-        yield (
-            "form.smooth_gradient",
-            lambda x: form.value(x) - form.regularizer.value(x),
-            (point, form.smooth_gradient(point)),
+        yield Differentiable(
+            "form.smooth_gradient", lambda x: form.value(x) - form.regularizer.value(x), form.smooth_gradient, point
         )
         losses = getattr(form, "losses", None) or (form.objective.losses if isinstance(form, Constrained) else None)
         if losses is not None and losses.samples:
-            weights = _weights(losses.samples)
-            pulled = losses.linearize(point[None], slice(None))[1](weights[None, None])[0, 0]
-            yield (
-                "losses.linearize",
-                lambda x: losses.linearize(x[None], slice(None))[0][0].dot(weights),
-                (point, pulled),
-            )
+            yield _pulled_back("losses.linearize", losses.linearize, losses.samples, point)
         if isinstance(form, Constrained):
-            constraints = form.constraints
-            cotangents = _weights(constraints.count)
-            pulled = constraints.surrogates(point[None], slice(None))[1](cotangents[None, None])[0, 0]
-            yield (
-                "constraints.surrogates",
-                lambda x: constraints.surrogates(x[None], slice(None))[0][0].dot(cotangents),
-                (point, pulled),
-            )
+            yield _pulled_back("constraints.surrogates", form.constraints.surrogates, form.constraints.count, point)
         for step in self.rewritings(problem):
             new = step.apply(form, ReformulationConfig(gamma=WIDE))
-            lifted = step.lift(point)
-            yield (
-                f"{step.name}, as a composite,",
-                functools.partial(_smooth_part, new),
-                (lifted, new.smooth_gradient(lifted)),
-            )
+            what = f"{step.name}, as a composite,"
+            yield Differentiable(what, functools.partial(smooth_part, new), new.smooth_gradient, step.lift(point))
 
-    def _compare_slopes(
-        self, what: str, value: Callable[[Tensor], Tensor], gradient: tuple[Tensor, Tensor], seed: int
-    ) -> None:
+    def _compare_slopes(self, of: Differentiable, seed: int) -> None:
         """Compare directional derivatives with central differences."""
-        point, slopes = gradient
-        generator = torch.Generator().manual_seed(seed)
-        direction = torch.randn(len(point), generator=generator, dtype=torch.float64)
-        direction = direction / direction.norm()
-        above, below = (float(value(point + sign * _DIFFERENCE * direction)) for sign in (1.0, -1.0))
-        expected, found = (above - below) / (2.0 * _DIFFERENCE), float(slopes.dot(direction))
-        scale = 1.0 + float(slopes.norm())
+        gradient = self.computed(f"the gradient of {of.name}", lambda: of.gradient(of.point), _SHAPES)
         self.expect(
-            abs(expected - found) <= _GRADIENT_TOLERANCE * scale,
-            f"the gradient of {what} to agree with finite differences, {expected:.6g} in a random direction",
+            gradient.shape == of.point.shape,
+            f"a gradient of {of.name} shaped as the point, {tuple(of.point.shape)}",
+            f"{tuple(gradient.shape)}",
+            _SHAPES,
+        )
+        expected, found, agree = self.computed(
+            f"the value of {of.name}", lambda: slopes_in_a_direction(of.value, of.point, gradient, seed), _SHAPES
+        )
+        self.expect(
+            agree,
+            f"the gradient of {of.name} to agree with finite differences, {expected:.6g} in a random direction",
             f"{found:.6g}",
             "correct the gradient, or the value",
         )
 
 
-def _smooth_part(form: Composite, point: Tensor) -> Tensor:
-    """Return the composite without its regularizer, which may be infinite at the point."""
-    estimate = form.estimate(point[None], form.everything(), None)
-    return estimate.loss_value[0] + form.outer.value(estimate.inner_value[0], estimate.shift)
+def _pulled_back(name: str, linearize: Linearize, count: int, point: Tensor) -> Differentiable:
+    """Return a weighted sum of losses or surrogates, whose gradient is their pullback."""
+    weights = _weights(count)
+    return Differentiable(
+        name,
+        lambda x: linearize(x[None], slice(None))[0][0].dot(weights),
+        lambda x: linearize(x[None], slice(None))[1](weights[None, None])[0, 0],
+        point,
+    )
 
 
 def _weights(count: int) -> Tensor:

@@ -19,16 +19,23 @@ LARGEST_POWER = {dtype: math.exp(exponent) for dtype, exponent in LARGEST_EXPONE
 
 
 class LossTerms(NamedTuple):
-    """What a reduction makes of losses `(k, rows)`: values and derivatives by the loss, row by row."""
+    """What a reduction makes of losses `(k, rows)`: values and derivatives by the loss, row by row.
+
+    There are `k` points and `p` outputs; rows come last everywhere.
+    """
 
     inner: Tensor | None
-    """`(k, p, rows)`, or `None` without inner map."""
+    """`g`, `(k, p, rows)`, or `None` without inner map."""
     inner_slope: Tensor | None
+    """The derivative of each entry of `inner` by the loss of its row, `(k, p, rows)`; `None` as `inner` is."""
     loss: Tensor | None
-    """`(k, rows)`, or `None` without `h`."""
+    """`h`, `(k, rows)`, or `None` without `h`."""
     loss_slope: Tensor | None
+    """The derivative of each entry of `loss` by the loss of its row, `(k, rows)`; `None` as `loss` is."""
     shift: Tensor
+    """The shift at which `inner` is expressed, one number of shape `()`; zero where there is none."""
     inner_is_positive: bool = False
+    """Whether no entry of `inner` can be below zero, and so no estimate of its mean should be."""
     slope_scale: float = 1.0
     """What `inner_slope` is still to be multiplied by: cheaper after the sum over the rows than before."""
 

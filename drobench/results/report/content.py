@@ -3,13 +3,14 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy
 import polars
 
 from drobench.results.comparison.board import Board, Leaderboard
 from drobench.results.comparison.rows import Row
+from drobench.results.comparison.tables import Table
 from drobench.results.fields import storable
 from drobench.results.outcome import Ending
 from drobench.results.record import Record, content_id
@@ -92,6 +93,19 @@ class BoardView:
 
 
 @dataclass(frozen=True)
+class RunTables:
+    """Tables about one run alone.
+
+    Attributes:
+        tables: Title, cells and remarks of each.
+        missing: Why there are none.
+    """
+
+    tables: tuple[tuple[str, Table, tuple[str, ...]], ...] = ()
+    missing: str = ""
+
+
+@dataclass(frozen=True)
 class Content:
     """A report before it is drawn.
 
@@ -100,12 +114,14 @@ class Content:
         boards: The boards, in the order of the leaderboard.
         styles: The look of each solver, by its label.
         records: All runs, skipped ones too, oldest first.
+        groups: Tables by group of the iterate that is compared, by the id of the run; empty unless they were asked for.
     """
 
     leaderboard: Leaderboard
     boards: tuple[BoardView, ...]
     styles: Mapping[str, Style]
     records: tuple[Record, ...]
+    groups: Mapping[str, RunTables] = field(default_factory=dict)
 
     def ending(self, record: Record) -> Ending:
         """What a run came to."""

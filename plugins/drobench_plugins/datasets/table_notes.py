@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drobench.data.encoder import UNKNOWN_CODE, TableEncoder
-from drobench.data.encoding import coded_columns
 
 if TYPE_CHECKING:
     import polars as pl
@@ -37,16 +36,22 @@ def notes_on_groups(column: str | None, names: tuple[str, ...], groups: "NDArray
     return [f"Groups by {column!r}: {_listed(told)}."]
 
 
-def notes_on_features(encoder: TableEncoder, raw: "pl.DataFrame", train: NDArray[np.int64]) -> list[str]:
-    """Return notes on columns that say nothing, and on categories that no training row has."""
+def notes_on_features(encoder: TableEncoder, coded: NDArray[np.float64], train: "pl.DataFrame") -> list[str]:
+    """Return notes on columns that say nothing, and on categories that no training row has.
+
+    Args:
+        encoder: Of the table.
+        coded: All rows as it codes them.
+        train: The raw training rows.
+    """
     notes = []
-    constant = [column.name for column in raw[train].iter_columns() if column.n_unique() == 1]
+    constant = [column.name for column in train.iter_columns() if column.n_unique() == 1]
     if constant:
         notes.append(
             f"The same value in every training row, so nothing can be learned of them: {_listed(map(repr, constant))}. "
             "Drop them with `dataset.drop=`."
         )
-    unseen = (coded_columns(encoder, raw) == UNKNOWN_CODE).sum(axis=0)
+    unseen = (coded == UNKNOWN_CODE).sum(axis=0)
     strange = [
         f"{column.name!r} ({count} rows)"
         for column, count in zip(encoder.columns, unseen, strict=True)

@@ -7,7 +7,6 @@ training rows alone, and kept with each solution.
 """
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 from drobench.data.build import build_dataset
 from drobench.data.dataset import DataError, Dataset, DatasetConfig
 from drobench.data.encoder import UNSEEN, Label, TableEncoder
-from drobench.data.encoding import encode
+from drobench.data.encoding import coded_columns
 from drobench.data.fitting import FILLING, fit_columns
 from drobench.data.splitting import split_of_labels
 from drobench.errors import require_one_of, require_positive
@@ -99,7 +98,6 @@ def load_tabular_dataset(config: TabularConfig) -> Dataset:
     path, label = _asked(config)
     table, notes = _usable_rows(read_table(Path(path), config.words, config.separator), path, label, config)
     answers = answers_of(table[label], path, regression=config.task == "regression")
-    classes: Sequence[Label] = () if answers.classes is None else answers.classes
     parts = split_of_labels("tabular", answers.codes, table.height, config)
     columns, groups = _further(table, path, config)
     if answers.codes is None:
@@ -107,25 +105,17 @@ def load_tabular_dataset(config: TabularConfig) -> Dataset:
     unused = [label] if config.group_features else [label, *config.grouping]
     raw = table.drop(unused)
     check_kinds(raw, path)
-    encoder = TableEncoder(
-        fit_columns("tabular", raw[parts[0]], config.missing),
-        classes=tuple(classes),
-        target=label,
-        target_scale=config.target_scale,
-        missing_words=config.words,
-        unseen=config.unseen,
-        group=config.group,
-        groups=groups,
-    )
+    encoder = _encoder(raw[parts[0]], tuple(answers.classes or ()), groups, config)
     _refuse_same_names(encoder, path)
+    coded = coded_columns(encoder, raw)
     notes += [
         *notes_on_labels(table[label], config.task),
         *notes_on_groups(config.group, groups, columns.get("groups")),
-        *notes_on_features(encoder, raw, parts[0]),
+        *notes_on_features(encoder, coded, raw[parts[0]]),
     ]
     return build_dataset(
         "tabular",
-        encode(encoder, raw),
+        encoder.expansion().apply(coded),
         answers.codes,
         config,
         feature_names=encoder.feature_names,
@@ -187,6 +177,22 @@ def _further(
     if config.attributes:
         columns["attributes"] = attributes_of(table.select(config.attributes), path)
     return columns, names
+
+
+def _encoder(
+    train: "pl.DataFrame", classes: tuple[Label, ...], groups: tuple[str, ...], config: TabularConfig
+) -> TableEncoder:
+    """Return how raw rows become features, as the training rows have it."""
+    return TableEncoder(
+        fit_columns("tabular", train, config.missing),
+        classes=classes,
+        target=config.label,
+        target_scale=config.target_scale if config.task == "regression" else 1.0,
+        missing_words=config.words,
+        unseen=config.unseen,
+        group=config.group,
+        groups=groups,
+    )
 
 
 def _refuse_same_names(encoder: TableEncoder, path: str) -> None:

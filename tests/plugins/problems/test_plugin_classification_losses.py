@@ -1,11 +1,10 @@
 """Robust classification by every loss under every adversary: values, certified optima, and methods that reach them."""
 
-import math
-
 import cvxpy as cp
 import numpy as np
 import pytest
 import torch
+from written_out import risk_by_cvxpy
 
 from drobench.app.optimum import find_optimum
 from drobench.data.build import build_dataset
@@ -66,25 +65,10 @@ def losses_by_cvxpy(loss, point):
 
 
 def by_cvxpy(kind, loss):
-    """The optimum, with the adversary's answer in the dual of its own program."""
-    settings = PROBLEMS[kind][1]
-    point = cp.Variable(12 if loss == "softmax" else 4)
-    samples, e, t = 40, cp.Variable(), cp.Variable(nonneg=True)
-    values = cp.Variable(samples)
-    conditions = [losses_by_cvxpy(loss, point) <= values]
-    if kind == "kl":
-        risk = settings["gamma"] * (cp.log_sum_exp(values / settings["gamma"]) - math.log(samples))
-    elif kind == "kl_ball":
-        powers, ones = cp.Variable(samples), np.ones(samples)
-        conditions += [cp.ExpCone(values - e * ones, t * ones, powers), cp.sum(powers) <= samples * t]
-        risk = e + settings["radius"] * t
-    elif kind == "chi2":
-        gamma = settings["gamma"]
-        risk = e - gamma / 2 + cp.sum_squares(cp.pos(values - e + gamma)) / (2 * gamma * samples)
-    elif kind == "chi2_ball":
-        risk = e + math.sqrt((1 + 2 * settings["radius"]) / samples) * cp.norm2(cp.pos(values - e))
-    else:
-        risk = e + cp.sum(cp.pos(values - e)) / (settings["level"] * samples)
+    """The optimum, with the adversary's answer written out."""
+    point, values = cp.Variable(12 if loss == "softmax" else 4), cp.Variable(40)
+    risk, conditions = risk_by_cvxpy(kind, PROBLEMS[kind][1], values)
+    conditions.append(losses_by_cvxpy(loss, point) <= values)
     program = cp.Problem(cp.Minimize(risk + L1 * cp.norm1(point) + 0.5 * L2 * cp.sum_squares(point)), conditions)
     return program.solve(solver=cp.CLARABEL, tol_gap_abs=1e-8, tol_gap_rel=1e-8)
 

@@ -1,7 +1,5 @@
 """Robust regression against cvxpy and scikit-learn: values, metrics, certified optima, and methods that reach them."""
 
-import math
-
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -9,6 +7,7 @@ import torch
 from sklearn.datasets import load_diabetes
 from sklearn.linear_model import Ridge
 from sklearn.metrics import mean_absolute_error, mean_squared_error, r2_score
+from written_out import risk_by_cvxpy
 
 from drobench import run
 from drobench.data.build import build_dataset
@@ -47,23 +46,9 @@ def posed(name, dataset, **settings):
 def by_cvxpy(kind, settings, dataset, loss):
     """The optimum of the problem, with the adversary written as a maximum over weights in the dual of the program."""
     rows, targets = dataset.train.features.numpy(), dataset.train.targets.numpy()
-    samples, point, intercept = len(rows), cp.Variable(3), cp.Variable()
-    values = cp.Variable(samples)
-    conditions = [loss.expression(rows @ point + intercept, targets) <= values]
-    e, t = cp.Variable(), cp.Variable(nonneg=True)
-    if kind == "kl":
-        risk = settings["gamma"] * (cp.log_sum_exp(values / settings["gamma"]) - math.log(samples))
-    elif kind == "kl_ball":
-        powers, ones = cp.Variable(samples), np.ones(samples)
-        conditions += [cp.ExpCone(values - e * ones, t * ones, powers), cp.sum(powers) <= samples * t]
-        risk = e + settings["radius"] * t
-    elif kind == "chi2":
-        gamma = settings["gamma"]
-        risk = e - gamma / 2 + cp.sum_squares(cp.pos(values - e + gamma)) / (2 * gamma * samples)
-    elif kind == "chi2_ball":
-        risk = e + math.sqrt((1 + 2 * settings["radius"]) / samples) * cp.norm2(cp.pos(values - e))
-    else:
-        risk = e + cp.sum(cp.pos(values - e)) / (settings["level"] * samples)
+    point, intercept, values = cp.Variable(3), cp.Variable(), cp.Variable(len(rows))
+    risk, conditions = risk_by_cvxpy(kind, settings, values)
+    conditions.append(loss.expression(rows @ point + intercept, targets) <= values)
     size = cp.sum_squares(point) + cp.square(intercept)
     program = cp.Problem(cp.Minimize(risk + 0.5 * 0.05 * size), conditions)
     program.solve(solver=cp.CLARABEL, tol_gap_abs=1e-8, tol_gap_rel=1e-8)

@@ -54,7 +54,7 @@ def test_methods_come_near_the_optimum(loss, solver, tmp_path):
         results=str(tmp_path),
     )
     assert record.optimum is not None, record.optimum_reason
-    assert record.others["route"] == ["wasserstein_regression"]
+    assert record.others["route"] == ["wasserstein_residuals"]
     assert -1e-9 <= record.iterates.last.gap <= 0.02 * record.optimum.value
 
 

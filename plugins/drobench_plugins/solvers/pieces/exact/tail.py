@@ -11,7 +11,7 @@ from drobench.objective.divergence_prices import DivergencePrice
 from drobench.objective.losses import smooth_hinge
 from drobench.solver import FiniteSum, RobustRisk
 from drobench_plugins.solvers.pieces.exact.accuracy import Accuracy
-from drobench_plugins.solvers.pieces.exact.conic import cleaned, conic_losses, solve_conic
+from drobench_plugins.solvers.pieces.exact.conic import cleaned, conic_losses, has_cones, solve_conic
 from drobench_plugins.solvers.pieces.exact.smooth import elastic_weights, solve_smooth
 from drobench_plugins.solvers.pieces.lbfgs import minimise_sparse
 
@@ -34,6 +34,8 @@ def solve_tail(form: RobustRisk, level: float, accuracy: Accuracy) -> tuple[Tens
     import cvxpy as cp  # noqa: PLC0415  # slow to load, and only reference solvers need it
 
     losses = form.losses
+    if not has_cones(losses):
+        return solve_tail_smoothly(form, level, accuracy)
     level = max(level, 1.0 / losses.samples)
     point = cp.Variable(losses.dimension)
     threshold, excess = cp.Variable(), cp.Variable(losses.samples, nonneg=True)

@@ -1,0 +1,1 @@
+"""The checks of reformulations, by what they are about."""
