@@ -52,6 +52,16 @@ CASES = {
     ],
     "benchmarks.speed.harness": [Case((r"^Lightning harness / bare loop", r"with start-up \(100 steps\)"))],
     "benchmarks.speed.help": [Case((r"^drobench --help / import hydra +[\d.]+ m?s",))],
+    "benchmarks.speed.startup": [
+        Case(
+            (
+                r"^drobench run --help / import hydra +[\d.]+ m?s",
+                r"^drobench leaderboard / import hydra +[\d.]+ m?s",
+                r"^a finished run again / import hydra +[\d.]+ m?s",
+                r"^a run of one step / import torch, pytorch_lightning +[\d.]+ m?s",
+            )
+        )
+    ],
     "benchmarks.speed.constraints": [
         Case((r"^all \d+ groups at once / a loop", "^GCIVR step .* Communities", "^GCIVR step .* Adult"))
     ],
