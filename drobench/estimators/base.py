@@ -117,9 +117,11 @@ class RobustEstimator(BaseEstimator):
         self.converged_ = bool(within or ended or verdict.status is Status.CONVERGED)
         if not self.converged_:
             known = "" if self.gap_ is None else f", at most {self.gap_:.3g} above the optimum"
+            # Where there is a bound and no reference was asked for a better one.
+            ask = "set certify=True, " if known and self.certify is not True else ""
             warnings.warn(
                 f"{type(self).__name__} has not converged: {self.solver_} ended with {self.reason_}{known}. Raise "
-                "budget=, choose another solver=, or raise tol=.",
+                f"budget=, {ask}choose another solver=, or raise tol=.",
                 ConvergenceWarning,
                 stacklevel=5,
             )
