@@ -9,11 +9,9 @@ from pathlib import Path
 
 from drobench import __version__
 from drobench.errors import DrobenchError
-from drobench.registry import PLUGIN_API, load_catalogue
+from drobench.registry import PLUGIN_API, Catalogue, load_catalogue
 
 KINDS = ("solver", "problem", "dataset", "model", "loss", "reformulation")
-_USES = {"loss": "problem=kl_regression dataset=diabetes problem.loss={name}", "reformulation": ""}
-"""The words of a run with the plugin, where it is no group of the configuration; empty: no word chooses it."""
 _TEMPLATES = Path(__file__).parent / "templates"
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 # These are words of the interface: classes named after them would hide what the templates import.
@@ -47,7 +45,21 @@ def write_package(kind: str, name: str, target: Path) -> int:
 
 def words_of_a_run(kind: str, name: str) -> str:
     """Return the words of `drobench run` for a run with such a plugin; empty where none are needed."""
-    return _USES.get(kind, "{kind}={name}").format(kind=kind, name=name)
+    if kind == "reformulation":
+        # It is taken wherever it leads from a problem to a solver.
+        return ""
+    return f"{_with_a_loss(load_catalogue())} problem.loss={name}" if kind == "loss" else f"{kind}={name}"
+
+
+def _with_a_loss(catalogue: Catalogue) -> str:
+    """Return the words that choose an installed problem that takes losses of numbers, and data for it."""
+    problems = [
+        name
+        for name, found in catalogue.problems.items()
+        if "targets" in found.entry.needs and hasattr(found.entry.config, "loss")
+    ]
+    data = [name for name, found in catalogue.datasets.items() if "targets" in found.entry.provides]
+    return f"problem={problems[0]} dataset={data[0]}" if problems and data else "problem=NAME dataset=NAME"
 
 
 def render(kind: str, name: str) -> dict[str, str]:

@@ -1,9 +1,11 @@
 """Losses by name: those of a task, with their settings."""
 
+from dataclasses import replace
+
 import pytest
 
 from drobench.errors import SettingError
-from drobench.registry import EntryError, LossEntry, load_catalogue
+from drobench.registry import EntryError, LossEntry, build_catalogue, load_catalogue
 from drobench.registry.losses import loss_called, loss_settings
 
 CATALOGUE = load_catalogue()
@@ -48,3 +50,12 @@ def test_settings_keep_what_differs_from_the_defaults_in_its_own_type():
 def test_a_setting_of_another_type_is_named(value):
     with pytest.raises(SettingError, match=r"'delta' of the loss 'huber' must be a float; found "):
         loss_called("huber", {"delta": value}, "regression", CATALOGUE)
+
+
+def test_two_losses_of_one_name_are_reported_and_the_first_is_kept(plugin, source):
+    first = CATALOGUE.loss("huber").entry
+    second = replace(first, summary="Another.")
+    catalogue = build_catalogue([source(plugin(drobench_losses=[first, second]))])
+    assert catalogue.losses["huber"].entry is first
+    (trouble,) = catalogue.troubles
+    assert "huber" in str(trouble)

@@ -77,12 +77,10 @@ class LossSubject(Checks):
         scores = torch.cat([hard, targets[len(hard) :] + hard])
         return Sample(scores, targets)
 
-    def pairs(self, most: float = 1e6) -> tuple[Tensor, Tensor, Tensor]:
+    def pairs(self) -> tuple[Tensor, Tensor, Tensor]:
         """Return pairs of scores for the same targets: near and far, ordinary with ordinary, hard with all others."""
         samples = [self.ordinary(seed, scale) for seed in (1, 2) for scale in _SCALES]
-        hard = self.hard()
-        near = hard.scores.abs() <= most if hard.scores.dim() == 1 else (hard.scores.abs() <= most).all(dim=1)
-        samples.append(Sample(hard.scores[near], hard.targets[near]))
+        samples.append(self.hard())
         scores = torch.cat([sample.scores for sample in samples])
         targets = torch.cat([sample.targets for sample in samples])
         shifted = [torch.roll(scores, shift, dims=0) for shift in (1, 7, ROWS, 3 * ROWS + 2)]
