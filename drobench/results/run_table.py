@@ -1,12 +1,13 @@
 """Stored runs as rows of one table."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC
 from typing import Any
 
 import polars
 
 from drobench.errors import SettingError
+from drobench.hints import did_you_mean
 from drobench.results.comparison.filters import settings
 from drobench.results.comparison.labels import content_key
 from drobench.results.record import Record
@@ -47,25 +48,29 @@ COLUMNS: dict[str, Any] = {
 
 
 def sorted_runs(records: Sequence[Record], column: str, *, descending: bool = False) -> list[Record]:
-    """Return the runs by a column; those that have nothing there come last either way.
+    """Return the runs by a column, or by a metric that only their problem has; those without it come last either way.
 
     Raises:
         SettingError: If there is no such column.
     """
-    if column not in COLUMNS:
-        raise SettingError(f"Runs are sorted by one of {', '.join(COLUMNS)}; found {column!r}.")
-    keyed = [(run_row(record)[column], record) for record in records]
+    known = (*COLUMNS, *_own_metrics(records))
+    if column not in known:
+        near = did_you_mean(column, known)
+        raise SettingError(f"Runs are sorted by one of {', '.join(known)}; found {column!r}.{near}")
+    keyed = [({**run_row(record), **_extra(record)}.get(column), record) for record in records]
     there = sorted((pair for pair in keyed if pair[0] is not None), key=lambda pair: pair[0], reverse=descending)
     return [record for _, record in there] + [record for value, record in keyed if value is None]
 
 
 def run_frame(records: Sequence[Record]) -> polars.DataFrame:
-    """Return the runs as a data frame, with a column for each further setting in which they differ.
+    """Return the runs as a data frame, with the metrics of their problems alone, and the settings in which they differ.
 
     Args:
         records: The runs, which become rows in this order.
     """
     frame = polars.DataFrame([run_row(record) for record in records], schema=COLUMNS)
+    for name in _own_metrics(records):
+        frame = frame.with_columns(_column(name, [_extra(record).get(name) for record in records]))
     found = [settings(record) for record in records]
     names = dict.fromkeys(name for values in found for name in values if name not in _TOLD_ELSEWHERE)
     for name in names:
@@ -73,6 +78,15 @@ def run_frame(records: Sequence[Record]) -> polars.DataFrame:
         if len({content_key(value) for value in values}) > 1:
             frame = frame.with_columns(_column(name, values))
     return frame
+
+
+def _own_metrics(records: Sequence[Record]) -> list[str]:
+    return sorted({name for record in records for name in _extra(record)} - set(COLUMNS))
+
+
+def _extra(record: Record) -> Mapping[str, Any]:
+    last = record.iterates.last
+    return {} if last is None else last.extra
 
 
 def _column(name: str, values: list[Any]) -> polars.Series:

@@ -11,7 +11,8 @@ from drobench.results.record import Component, DatasetComponent, Iterate, Iterat
 from drobench.results.run_table import COLUMNS, run_frame, sorted_runs
 
 
-def run_of(number, gap=None, **settings):
+def run_of(number, gap=None, extra=None, **settings):
+    last = None if gap is None else Iterate(objective=1.0, gap=gap, feasible=True, extra=extra or {})
     return Record(
         run_id=content_id({"number": number}),
         status=Status.BUDGET_SPENT,
@@ -23,7 +24,9 @@ def run_of(number, gap=None, **settings):
         model={"name": "linear"},
         budget={"passes": 1},
         trainer={},
-        iterates=Iterates() if gap is None else Iterates(last=Iterate(objective=1.0, gap=gap, feasible=True)),
+        iterates=Iterates()
+        if gap is None
+        else Iterates(last=Iterate(objective=1.0, gap=gap, feasible=True, extra=extra or {})),
     )
 
 
@@ -61,6 +64,16 @@ def test_runs_are_sorted_by_a_column_and_those_without_it_are_last(descending, o
     runs = [run_of(0, gap=0.5), run_of(3), run_of(2, gap=0.1), run_of(1)]
     found = sorted_runs(runs, "gap", descending=descending)
     assert [record.seed for record in found] == order
+
+
+def test_metrics_of_single_problems_are_columns_too():
+    runs = [run_of(0, 0.1, {"test_rmse": 2.0}), run_of(1, 0.2, {"test_r2": 0.5, "test_rmse": 1.0}), run_of(2)]
+    frame = run_frame(runs)
+    assert frame["test_rmse"].to_list() == [2.0, 1.0, None]
+    assert frame["test_r2"].to_list() == [None, 0.5, None]
+    assert [record.seed for record in sorted_runs(runs, "test_rmse")] == [1, 0, 2]
+    with pytest.raises(SettingError, match="Did you mean 'test_rmse'"):
+        sorted_runs(runs, "test_rsme")
 
 
 def test_an_unknown_column_is_refused_with_those_there_are():
