@@ -24,7 +24,9 @@ def losses(random_points, request):
     return NetworkLosses(bent, COLUMNS + 1, random_points(0, ROWS, COLUMNS), targets, loss)
 
 
-EVERY = pytest.mark.parametrize("losses", [SquaredLoss(), HuberLoss(0.7), LogisticLoss()], indirect=True, ids=repr)
+EVERY = pytest.mark.parametrize(
+    "losses", [SquaredLoss(), HuberLoss(0.7), LogisticLoss()], indirect=True, ids=["squared", "huber", "logistic"]
+)
 
 
 @EVERY
