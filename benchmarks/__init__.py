@@ -13,6 +13,7 @@ results of a sweep does so if these are few.
 | speed.constraints | all groups at once against a loop; a step with sampled constraints | speed.md |
 | speed.parsing | reading learning-to-rank data against scikit-learn | speed.md |
 | speed.wasserstein | GCIVR against an interior-point method and other packages | speed.md |
+| speed.estimators | robust estimators against scikit-learn's plain one | estimators.md |
 | speed.leaderboard | comparing 10,000 runs against reading their files | - |
 | speed.memory | memory of a run on 20 million mapped rows | scaling.md |
 | speed.scaling | DistGCIVR on 1 and 2 processes, a cost model up to 1024 | scaling.md, pictures/scaling.png |

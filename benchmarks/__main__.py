@@ -39,7 +39,9 @@ def compare(small: bool) -> None:
     together = (gcivr_epoch, harness, help, constraints, parsing)
     print(table([line for program in together for line in program.measure(small)]))
     print(f"least of {repeats(small)}, in turn; {machine()}")
-    print("Measured by themselves: wasserstein, scaling, memory, leaderboard; see `python -m benchmarks --list`.")
+    print(
+        "Measured by themselves: startup, wasserstein, scaling, memory, leaderboard; see `python -m benchmarks --list`."
+    )
 
 
 if __name__ == "__main__":

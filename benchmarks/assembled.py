@@ -17,7 +17,7 @@ from drobench.app.prepare import prepare
 from drobench.objective.forms import NativeForm
 from drobench.registry import Catalogue, load_catalogue
 from drobench.training.settings import TrainerConfig
-from drobench.training.solver_module import Task
+from drobench.training.task import Task
 
 
 class Assembled(NamedTuple):

@@ -1,6 +1,6 @@
 """drobench: benchmarks for distributionally robust and heavily constrained learning.
 
-    from drobench import run, leaderboard, load_solution
+    from drobench import run, runs, leaderboard, plot, load_solution
 
     record = run("solver=gcivr", "problem=kl_classification", "dataset=breast_cancer", seed=3)
 
@@ -13,6 +13,8 @@ __version__ = "0.3.0.dev0"
 
 _HOMES = {
     "run": "drobench.app.api",
+    "runs": "drobench.app.api",
+    "plot": "drobench.app.api",
     "leaderboard": "drobench.app.api",
     "load_solution": "drobench.app.api",
     "PLUGIN_API": "drobench.registry",

@@ -1,24 +1,29 @@
-"""The Python interface: `run`, `leaderboard`, `load_solution`."""
+"""The Python interface: `run`, `runs`, `leaderboard`, `plot`, `load_solution`."""
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from drobench.app.config import as_override, compose, from_yaml, hydra_ready, register, resolve
 from drobench.app.results_folder import at_home, default_results
+from drobench.app.solution import Solution, read_encoder
 from drobench.errors import DrobenchError
 from drobench.harmless import harmless
 from drobench.moved import warn_of_old_name
 from drobench.registry import load_catalogue
+from drobench.registry.hints import did_you_mean
 from drobench.registry.models import model_of
-from drobench.results.comparison.board import Leaderboard
 from drobench.results.comparison.filters import Filter
 from drobench.results.record import Record
+from drobench.results.report.shown import ShownLeaderboard
 from drobench.results.store import ResultStore, Trouble
+
+if TYPE_CHECKING:
+    import polars
+
+    from drobench.results.report.plots import Figure
 
 
 def run(
@@ -51,8 +56,8 @@ def run(
     return run_cell(config, catalogue, on_evaluation=on_evaluation)
 
 
-def leaderboard(results: str | Path | None = None, *, only: Filter | None = None, **settings: Any) -> Leaderboard:
-    """Return the leaderboard of the runs in the folder of results.
+def leaderboard(results: str | Path | None = None, *, only: Filter | None = None, **settings: Any) -> ShownLeaderboard:
+    """Return the leaderboard of the runs in the folder of results; it prints itself, also in notebooks.
 
     Args:
         results: The folder; null: the usual one.
@@ -65,50 +70,67 @@ def leaderboard(results: str | Path | None = None, *, only: Filter | None = None
     from drobench.app.stored_comparison import compare_stored
     from drobench.results.comparison.question import Question
 
-    def tell(trouble: Trouble) -> None:
-        warnings.warn(harmless(trouble.message), stacklevel=2)
-
     asked = Question.of(**settings)
-    store = ResultStore(at_home(Path(results)) if results is not None else default_results())
-    return compare_stored(store, tell, asked, list if only is None else only.apply).leaderboard
+    return ShownLeaderboard.of(compare_stored(_store(results), _warn, asked, _keep(only)).leaderboard)
 
 
-@dataclass(frozen=True)
-class Solution:
-    """A trained model, read back from its record."""
+def runs(results: str | Path | None = None, *, only: Filter | None = None) -> "polars.DataFrame":
+    """Return the stored runs as a data frame, oldest first: a row for each, with the settings in which they differ.
 
-    record: Record
-    point: np.ndarray[Any, np.dtype[Any]]
-    feature_mean: np.ndarray[Any, np.dtype[Any]]
-    feature_scale: np.ndarray[Any, np.dtype[Any]]
-    classes: int
-    model: Any
-    shape: tuple[int, ...] = ()
-    """The shape of one row before it was laid flat; empty: it is a row of numbers."""
+    Args:
+        results: The folder; null: the usual one.
+        only: Which runs, e.g. `Filter(solver=["gcivr*"])`; null: all.
 
-    def scores(self, features: Any) -> np.ndarray[Any, np.dtype[Any]]:
-        """Return the scores of raw feature rows; they are scaled here as the training rows were."""
-        import torch
+    Runs that cannot be read are left out with a warning.
+    """
+    from drobench.results.run_table import run_frame
 
-        from drobench.objective.predictor import build_predictor
+    scan = _store(results).records()
+    for trouble in scan.troubles:
+        _warn(trouble)
+    return run_frame(_keep(only)(scan.records))
 
-        raw = np.asarray(features, dtype=np.float64)
-        columns = self.feature_mean.shape[0]
-        if raw.ndim != 2 or raw.shape[1] != columns:
-            raise DrobenchError(f"Expected a matrix with {columns} columns, as in training; found shape {raw.shape}.")
-        scaled = torch.from_numpy((raw - self.feature_mean) / self.feature_scale)
-        predictor = build_predictor(self.model, self.shape or columns, self.classes)
-        with torch.no_grad():
-            scores = predictor.scores(torch.from_numpy(self.point).to(torch.float64), scaled)
-        return scores.numpy()
 
-    def predict(self, features: Any) -> np.ndarray[Any, np.dtype[Any]]:
-        """Return the predicted classes of raw feature rows."""
-        import torch
+def plot(
+    name: str = "*", results: str | Path | None = None, *, only: Filter | None = None, **settings: Any
+) -> "Figure":
+    """Return a figure, which a notebook shows and `save` writes to a file.
 
-        from drobench.objective.predictor import predict_classes
+    Args:
+        name: Which of those that `drobench plot` writes, without the ending; `*` and `?` stand for anything, and the
+            first that fits is returned.
+        results: The folder; null: the usual one.
+        only: Which runs take part; null: all.
+        settings: What is asked of them, as for `leaderboard`.
 
-        return predict_classes(torch.from_numpy(self.scores(features))).numpy()
+    Raises:
+        DrobenchError: If there is no such figure; the message names those there are.
+    """
+    from drobench.app.stored_comparison import draw_stored
+    from drobench.results.comparison.question import Question
+    from drobench.results.report.plots import all_figures
+
+    _, content = draw_stored(_store(results), _warn, Question.of(**settings), _keep(only))
+    names = []
+    for figure in all_figures(content):
+        if fnmatchcase(figure.name, name):
+            return figure
+        names.append(figure.name)
+    raise DrobenchError(
+        f"There is no figure {name!r}.{did_you_mean(name, names)} There is: {', '.join(names) or 'none'}."
+    )
+
+
+def _store(results: str | Path | None) -> ResultStore:
+    return ResultStore(at_home(Path(results)) if results is not None else default_results())
+
+
+def _keep(only: Filter | None) -> Callable[[list[Record]], list[Record]]:
+    return list if only is None else only.apply
+
+
+def _warn(trouble: Trouble) -> None:
+    warnings.warn(harmless(trouble.message), stacklevel=2)
 
 
 def load_solution(run_id: str, *, iterate: str = "last", results: str | Path | None = None) -> Solution:
@@ -119,7 +141,7 @@ def load_solution(run_id: str, *, iterate: str = "last", results: str | Path | N
         iterate: `last`, `average` or `best_feasible`.
         results: The folder of results; null: the usual one.
     """
-    store = ResultStore(at_home(Path(results)) if results is not None else default_results())
+    store = _store(results)
     record = store.read(run_id)
     arrays = store.solution(run_id)
     if iterate not in arrays:
@@ -128,6 +150,13 @@ def load_solution(run_id: str, *, iterate: str = "last", results: str | Path | N
     catalogue = load_catalogue()
     register(catalogue)
     model = model_of(from_yaml(store.config(run_id), catalogue).model, catalogue)
-    scaling = arrays["feature_mean"], arrays["feature_scale"]
-    shape = tuple(int(size) for size in arrays.get("shape", ()))
-    return Solution(record, arrays[iterate], *scaling, int(arrays["classes"]), model, shape)
+    return Solution(
+        record,
+        arrays[iterate],
+        arrays["feature_mean"],
+        arrays["feature_scale"],
+        int(arrays["classes"]),
+        model,
+        tuple(int(size) for size in arrays.get("shape", ())),
+        read_encoder(arrays),
+    )

@@ -1,8 +1,6 @@
 """One run, in one direction: config, dataset, problem, reformulation, oracle, solver, task."""
 
-import math
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 
 import torch
@@ -14,15 +12,14 @@ from drobench.app.prepare import Prepared
 from drobench.app.ranks import told_by_launcher
 from drobench.app.stored_config import ScoredPart
 from drobench.data.dataset import Dataset
-from drobench.objective.oracles.build import build_oracle
 from drobench.problem.problem import Problem
 from drobench.reformulation.routes import Route, find_route
 from drobench.registry import Catalogue, check_requirements
 from drobench.registry.models import model_of
-from drobench.training.solver_module import Task
+from drobench.registry.reformulations import reformulations_of
+from drobench.training.task import Task, task_of
 from drobench.training.trainer import device_of
 
-_STAGE_PASSES = 20.0
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 
@@ -51,7 +48,7 @@ def assemble(prepared: Prepared, optima: Path, reference: Reference | None = Non
     problem = build_problem(config.problem, dataset, model)
 
     solver = catalogue.solver(config.solver.name).entry
-    route = find_route(problem.form, solver.accepts, config.reformulation)
+    route = find_route(problem.form, solver.accepts, config.reformulation, reformulations_of(catalogue))
     check_requirements(solver, route.form, [found.entry for found in catalogue.solvers.values()])
 
     if loaded.streamed:
@@ -60,33 +57,19 @@ def assemble(prepared: Prepared, optima: Path, reference: Reference | None = Non
         exact_problem = build_problem(config.problem, loaded, model)
         reference = find_optimum(exact_problem, instance_of(config, loaded, catalogue), catalogue, optima)
 
-    start = route.lift(problem.start(torch.Generator().manual_seed(config.seed)).to(device, dtype))
-    task = Task(
-        problem=problem,
-        solver=solver.factory(config.solver),
-        build_oracles=[partial(build_oracle, form, config.seed, start) for form in route.stages],
-        **_stage_limits(config, len(route.stages)),
-        adapt_weight=config.reformulation.adapt_alpha,
-        stages_stall=config.reformulation.stage_passes is None,
-        start=start,
-        recover=route.recover,
-        projects=route.projects,
-        budget=config.budget,
-        evaluation=config.evaluation,
+    task = task_of(
+        problem,
+        route,
+        solver.factory(config.solver),
+        config.reformulation,
+        config.budget,
+        config.evaluation,
+        seed=config.seed,
         optimum=None if reference.optimum is None else reference.optimum.value,
+        device=device,
+        dtype=dtype,
     )
     return Assembly(dataset, problem, route, reference, task)
-
-
-def _stage_limits(config: RunConfig, stages: int) -> dict[str, float]:
-    """Return where a stage ends: equal shares of the first limit the budget has, unless the passes are given."""
-    if config.reformulation.stage_passes is not None:
-        return {"stage_passes": config.reformulation.stage_passes}
-    for name in ("passes", "seconds", "steps"):
-        limit = getattr(config.budget, name)
-        if limit is not None:
-            return {"stage_passes": math.inf, f"stage_{name}": limit / stages}
-    return {"stage_passes": _STAGE_PASSES}
 
 
 def instance_of(config: RunConfig | ScoredPart, dataset: Dataset, catalogue: Catalogue) -> dict[str, object]:

@@ -88,9 +88,9 @@ def run_prepared(
     with store.lock(prepared.run_id):
         stored = store.finished_record(prepared.run_id)
         if stored is not None:
-            stale = why_stale(stored, prepared.code, prepared.config.trust)
+            stale = why_stale(stored, prepared.code_along(stored.others.get("route")), prepared.config.trust)
             if stale is None:
-                log_stored(prepared, store)
+                log_stored(prepared.config, prepared.run_id, prepared.catalogue, store)
                 return stored
             message = (
                 f"run {stored.short_id} is there, but {stale}. It is computed again; what is there is kept in .older."
@@ -198,7 +198,7 @@ def compute(
     config = prepared.config
     folder = work_folder(store, prepared.run_id)
     setup = time.perf_counter() - begin
-    with log_of(prepared, store.root) as log:
+    with log_of(config, prepared.run_id, prepared.catalogue, store.root) as log:
         module = train(assembly.task, config.trainer, log, folder, on_evaluation)
         if module.verdict is None:
             # Lightning turns Ctrl-C into a quiet end; here it means that there is nothing to record.

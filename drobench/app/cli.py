@@ -11,12 +11,24 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
-from drobench.app.commands import bundles, comparison, data, doctor, plugins, run, runs, sweep
+from drobench.app.commands import (
+    bundles,
+    comparison,
+    completion,
+    data,
+    doctor,
+    export,
+    plugins,
+    run,
+    runs,
+    settings,
+    sweep,
+)
 from drobench.app.commands.parsing import Handler, add_parser
 from drobench.errors import DrobenchError
 from drobench.harmless import harmless
 
-FAMILIES = (run, sweep, comparison, runs, bundles, plugins, data, doctor)
+FAMILIES = (run, sweep, comparison, runs, export, settings, bundles, plugins, data, doctor, completion)
 _DESCRIPTION = "Benchmarks for distributionally robust and heavily constrained learning."
 _EPILOG = """examples:
   drobench sweep quickstart                  the main job: embedded data, no network, about a minute

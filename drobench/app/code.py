@@ -18,6 +18,7 @@ from typing import Any
 
 from drobench.app.config import REGISTRY_GROUPS, RunConfig
 from drobench.files import file_sha256
+from drobench.reformulation.names import RELAXATION
 from drobench.registry import Catalogue, Registered
 
 FRAMEWORK = "framework"
@@ -46,9 +47,16 @@ class Code:
     versions: dict[str, str] = field(default_factory=dict)
 
 
-def code_of(config: RunConfig, catalogue: Catalogue) -> Code:
-    """Return the code that makes the result of this run."""
-    found = plugins_of(config, catalogue)
+def code_of(config: RunConfig, catalogue: Catalogue, route: Iterable[str] = ()) -> Code:
+    """Return the code that makes the result of this run.
+
+    Args:
+        config: The run.
+        catalogue: The plugins.
+        route: Names of the reformulations between its problem and its solver, which are known once it is assembled;
+            those of plugins take part.
+    """
+    found = {**plugins_of(config, catalogue), **steps_of(route, catalogue)}
     homes = {FRAMEWORK: OWN_DISTRIBUTION, **{group: plugin.distribution for group, plugin in found.items()}}
     files = {FRAMEWORK: framework_files(), **{group: plugin_files(plugin) for group, plugin in found.items()}}
     together: dict[str, Files] = {}
@@ -88,6 +96,13 @@ def _loss_of(config: Any, catalogue: Catalogue) -> dict[str, Registered[Any]]:
     return {} if loss is None else {"loss": loss}
 
 
+def steps_of(route: Iterable[str], catalogue: Catalogue) -> dict[str, Registered[Any]]:
+    """Return the plugins that bring steps of a route, by `reformulation` and the name of the step."""
+    names = (step.removesuffix(RELAXATION) for step in route)
+    known = catalogue.reformulations
+    return {f"reformulation {name}": known[name] for name in names if name in known}
+
+
 @functools.cache
 def framework_files() -> Files:
     """Return the files of drobench that shape a result."""
@@ -101,7 +116,7 @@ def plugin_files(plugin: Registered[Any]) -> Files:
     factory, config = plugin.entry.factory, plugin.entry.config
     key = id(factory), id(config)
     if key not in _FOUND:
-        _FOUND[key] = (factory, config, _files_of(factory, config))
+        _FOUND[key] = (factory, config, _files_of(plugin))
     return _FOUND[key][2]
 
 
@@ -109,11 +124,16 @@ def plugin_files(plugin: Registered[Any]) -> Files:
 _FOUND: dict[tuple[int, int], tuple[Any, type, Files]] = {}
 
 
-def _files_of(factory: Any, config: type) -> Files:
+def homes_of(plugin: Registered[Any]) -> set[str]:
+    """Return the modules that a plugin's thing is made by and configured in."""
+    factory = plugin.entry.factory
     while isinstance(factory, functools.partial):
         factory = factory.func
-    homes = {getattr(factory, "__module__", None) or type(factory).__module__, config.__module__}
-    return {name: sha256 for module in sorted(homes) for name, sha256 in _reached_from(module).items()}
+    return {getattr(factory, "__module__", None) or type(factory).__module__, plugin.entry.config.__module__}
+
+
+def _files_of(plugin: Registered[Any]) -> Files:
+    return {name: sha256 for module in sorted(homes_of(plugin)) for name, sha256 in _reached_from(module).items()}
 
 
 def _reached_from(module: str) -> Files:

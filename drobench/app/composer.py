@@ -12,7 +12,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from omegaconf import DictConfig, OmegaConf
 
-from drobench.app.config import REGISTRY_GROUPS, compose, data_dir
+from drobench.app.config import CHOSEN_GROUPS, compose, data_dir
 from drobench.registry import Catalogue
 
 
@@ -21,7 +21,7 @@ class Composer:
 
     def __init__(self, catalogue: Catalogue) -> None:
         self.catalogue = catalogue
-        self.groups = {*REGISTRY_GROUPS, *(folder.name for folder in data_dir("conf").iterdir() if folder.is_dir())}
+        self.groups = {*CHOSEN_GROUPS, *(folder.name for folder in data_dir("conf").iterdir() if folder.is_dir())}
         self._parser = OverridesParser.create()
         self._parsed: dict[str, Override] = {}
         self._composed: dict[tuple[str, ...], DictConfig] = {}

@@ -30,17 +30,18 @@ from drobench.app.config_checks import (
 from drobench.app.overrides import ConfigError, as_override, check_overrides, shown, with_home
 from drobench.app.plain_yaml import read_plain_yaml
 from drobench.app.results_folder import at_home
+from drobench.app.shipped_files import data_dir
 from drobench.errors import DrobenchError, SettingError, require_non_negative, require_one_of, require_positive
 from drobench.reasons import reason_of
-from drobench.reformulation.reformulation import ReformulationConfig
+from drobench.reformulation.settings import ReformulationConfig
 from drobench.registry import Catalogue, Registered
 from drobench.registry.exits import attempt_to_end, exits_raise
 from drobench.registry.hints import did_you_mean
 from drobench.training.budget import BudgetConfig
-from drobench.training.evaluation import EvaluationConfig
-from drobench.training.settings import LoggerConfig, TrainerConfig
+from drobench.training.settings import EvaluationConfig, TrainerConfig
 
 __all__ = [
+    "CHOSEN_GROUPS",
     "CONFIG_NAME",
     "HYDRA_VERSION_BASE",
     "PLUGIN_GROUPS",
@@ -59,17 +60,22 @@ __all__ = [
     "resolve",
     "schema",
     "stored_mapping",
+    "structured",
     "to_yaml",
 ]
 
 PLUGIN_GROUPS = ("dataset", "problem", "solver")
 """What a run's record describes with the package that it comes from."""
 REGISTRY_GROUPS = ("dataset", "problem", "model", "solver")
+"""Groups of settings whose choices are plugins, and which shape the result."""
+CHOSEN_GROUPS = (*REGISTRY_GROUPS, "logger")
 """Groups of settings whose choices are plugins."""
+NO_LOGGER = "none"
 CONFIG_NAME = "run"
 HYDRA_VERSION_BASE = "1.3"
 LARGEST_SEED = 2**63 - 1
-_PACKAGE = Path(__file__).resolve().parent.parent
+# Named here and not in conf/, whose files hold no paths of imports.
+_BOARD = {"board": {"_target_": "drobench.app.multirun.NoteFolder"}}
 
 
 @dataclass
@@ -84,14 +90,16 @@ class RunConfig:
     budget: BudgetConfig = MISSING
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     trainer: TrainerConfig = MISSING
-    logger: LoggerConfig = MISSING
+    logger: Any = MISSING
     seed: int = 0
+    """Of the start and of all sampling; `dataset.seed` fixes instance and split."""
     timeout: float | None = None
     """Seconds after which the whole run is given up; null: never."""
     trust: str = "same"
     """What a stored run must have in common with the code here to be taken instead of being computed: `same`, the code
     itself; `patch`, the versions of its packages up to the last number; `any`, nothing."""
     results: str = "results"
+    """The folder of results."""
 
     def __post_init__(self) -> None:
         if self.seed > LARGEST_SEED:
@@ -101,12 +109,6 @@ class RunConfig:
         require_one_of(self, "trust", ("same", "patch", "any"))
         # Neither Hydra nor a variable of the environment does what a shell does with ~.
         self.results = str(at_home(Path(self.results)))
-
-
-def data_dir(name: str) -> Path:
-    """Return `conf/` or `sweeps/`: inside the package when installed from a wheel, beside it in a checkout."""
-    installed = _PACKAGE / name
-    return installed if installed.is_dir() else _PACKAGE.parent / name
 
 
 def schema(found: Registered[Any]) -> type:
@@ -130,16 +132,22 @@ def register(catalogue: Catalogue) -> None:
     """Make every plugin a choice of its Hydra group."""
     store = ConfigStore.instance()
     store.store(name="run_schema", node=RunConfig)
+    store.store(group="hydra/callbacks", name="board", node=_BOARD)
     for group, entries in _groups(catalogue).items():
         for found in entries.values():
-            store.store(group=group, name=found.entry.name, node=_structured(found))
+            store.store(group=group, name=found.entry.name, node=structured(found))
 
 
 def _groups(catalogue: Catalogue) -> dict[str, Mapping[str, Registered[Any]]]:
-    return {group: getattr(catalogue, f"{group}s") for group in REGISTRY_GROUPS}
+    return {group: getattr(catalogue, f"{group}s") for group in CHOSEN_GROUPS}
 
 
-def _structured(found: Registered[Any]) -> DictConfig:
+def structured(found: Registered[Any]) -> DictConfig:
+    """Return the settings of a plugin as Hydra takes them.
+
+    Raises:
+        ConfigError: If they are of types that it does not know.
+    """
     try:
         node = _node(schema(found))
         for item in dataclasses.fields(found.entry.config):
@@ -188,7 +196,7 @@ def resolve(config: DictConfig) -> RunConfig:
     """Return plain dataclasses; this is where impossible values are refused."""
     try:
         refuse_added_keys(config)
-        refuse_other_names(config, REGISTRY_GROUPS)
+        refuse_other_names(config, CHOSEN_GROUPS)
         with exits_raise():
             found = cast(RunConfig, OmegaConf.to_object(config))
     except OmegaConfBaseException as error:
@@ -205,7 +213,7 @@ def resolve(config: DictConfig) -> RunConfig:
 def _blamed(config: DictConfig, error: BaseException) -> str:
     """Say which part of a configuration could not be made: the one that cannot be made alone either."""
     text = attempt_to_end(error) if isinstance(error, SystemExit) else reason_of(error)
-    for group in (name for name in REGISTRY_GROUPS if not OmegaConf.is_missing(config, name)):
+    for group in (name for name in CHOSEN_GROUPS if not OmegaConf.is_missing(config, name)):
         try:
             with exits_raise():
                 OmegaConf.to_object(config[group])
@@ -250,16 +258,25 @@ def with_plugin_models(values: dict[str, Any]) -> dict[str, Any]:
     return values
 
 
-def from_yaml(text: str, catalogue: Catalogue) -> RunConfig:
-    """Return the typed configuration that `to_yaml` wrote, checked against the plugins installed now."""
+def from_yaml(text: str, catalogue: Catalogue, *, logged: bool = False) -> RunConfig:
+    """Return the typed configuration that `to_yaml` wrote, checked against the plugins installed now.
+
+    Args:
+        text: The YAML.
+        catalogue: The plugins.
+        logged: Whether the run goes to its logger. If not, it is nobody's business whose account and project it was
+            logged to, nor whether that logger is here, and the configuration has none.
+    """
     loaded = with_plugin_models(stored_mapping(text))
+    if not logged:
+        loaded["logger"] = {"name": NO_LOGGER}
     base = OmegaConf.structured(RunConfig)
     for group, entries in _groups(catalogue).items():
         settings = loaded.get(group)
         name = str(settings.get("name") if isinstance(settings, dict) else settings)
         if name not in entries:
             getattr(catalogue, group)(name)
-        base[group] = _structured(entries[name])
+        base[group] = structured(entries[name])
     try:
         merged = cast(DictConfig, OmegaConf.merge(base, loaded))
     except Exception as error:  # omegaconf converts values of any kind, and fails there in ways of its own
@@ -273,11 +290,11 @@ def explain(error: Exception, catalogue: Catalogue) -> str:
     missing = re.search(r"Could not find '([\w/]+)/([^'/]+)'", str(error))
     if isinstance(error, MissingConfigException) and missing:
         group, name = missing.groups()
-        if group in REGISTRY_GROUPS:
+        if group in CHOSEN_GROUPS:
             known: Sequence[str] = tuple(_groups(catalogue)[group])
         else:
             known = tuple(error.options or ())
-        troubles = "".join(f"\n  {trouble}" for trouble in catalogue.troubles) if group in REGISTRY_GROUPS else ""
+        troubles = "".join(f"\n  {trouble}" for trouble in catalogue.troubles) if group in CHOSEN_GROUPS else ""
         note = f"\nPlugins that could not be used:{troubles}" if troubles else ""
         return (
             f"There is no {group} called {name!r}.{did_you_mean(name, known)} "
@@ -289,7 +306,9 @@ def explain(error: Exception, catalogue: Catalogue) -> str:
         owners = _owners(key, catalogue)
         if owners:
             group, name = key.split(".")[:2]
-            return f"The {group} that was chosen has no setting `{name}`; it is one of {group}={', '.join(owners)}."
+            chosen = _chosen(group, str(error.__cause__ or error), catalogue)
+            having = f"it is one of {group}={', '.join(owners)}"
+            return f"The {group} that was chosen{chosen} has no setting `{name}`; {having}."
         return f"There is no setting `{key}`.{did_you_mean(key, _all_keys(catalogue))} See `drobench run --cfg job`."
     return text
 
@@ -302,6 +321,17 @@ def _owners(key: str, catalogue: Catalogue) -> list[str]:
         for called, found in _groups(catalogue).get(group, {}).items()
         if name in {item.name for item in dataclasses.fields(found.entry.config)}
     ]
+
+
+def _chosen(group: str, message: str, catalogue: Catalogue) -> str:
+    """Return which plugin omegaconf complains of, where its class belongs to one alone; in a grid it may be any."""
+    kind = re.search(r"(?:object_type=|not in ')(\w+)", message)
+    names = [
+        called
+        for called, found in _groups(catalogue)[group].items()
+        if kind is not None and found.entry.config.__name__ == kind.group(1)
+    ]
+    return f", {names[0]}," if len(names) == 1 else ""
 
 
 def _all_keys(catalogue: Catalogue) -> list[str]:

@@ -15,7 +15,10 @@ the versions of all packages; nothing."""
 def taken(store: ResultStore, prepared: Prepared) -> Record | None:
     """Return the stored record of a run, if there is one that need not be computed again."""
     record = store.finished_record(prepared.run_id)
-    return None if record is None or why_stale(record, prepared.code, prepared.config.trust) is not None else record
+    if record is None:
+        return None
+    code = prepared.code_along(record.others.get("route"))
+    return record if why_stale(record, code, prepared.config.trust) is None else None
 
 
 def why_stale(record: Record, code: Code, trust: str = SAME) -> str | None:
@@ -42,6 +45,8 @@ def why_stale(record: Record, code: Code, trust: str = SAME) -> str | None:
 def _part(name: str, record: Record) -> str:
     if name == FRAMEWORK:
         return "drobench itself"
+    if name.startswith("reformulation "):
+        return f"reformulation {name.removeprefix('reformulation ')!r}"
     elsewhere = {"model": record.model.get("name"), "loss": record.problem.config.get("loss")}
     called = elsewhere[name] if name in elsewhere else getattr(record, name).name
     return f"{name} {called!r}"

@@ -18,8 +18,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import torch.distributed
-
 from drobench.app.assemble import assemble
 from drobench.app.cell import OPTIMA, compute, run_cell, threads_set
 from drobench.app.config import RunConfig, from_yaml, register
@@ -33,6 +31,7 @@ from drobench.registry import Catalogue, load_catalogue
 from drobench.results.outcome import in_words
 from drobench.results.record import Outcome, Record, Status
 from drobench.results.store import ResultStore
+from drobench.solver.leaving import leave
 from drobench.training.settings import TrainerConfig
 
 
@@ -53,7 +52,7 @@ def be_rank(resolved: Path, known: Path | None = None) -> Record:
     begin = time.perf_counter()
     catalogue = load_catalogue()
     register(catalogue)
-    config = from_yaml(resolved.read_text(encoding="utf-8"), catalogue)
+    config = from_yaml(resolved.read_text(encoding="utf-8"), catalogue, logged=True)
     rank = _check_world(config.trainer)
     if known is not None:
         reference = json.loads(known.read_text(encoding="utf-8"))
@@ -117,11 +116,8 @@ def main() -> None:
         record = be_rank(*map(Path, sys.argv[1:]))
     except DrobenchError as error:
         print(f"drobench: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
-    if torch.distributed.is_initialized():
-        # What is left of it when the interpreter ends may take the process down with it, after all is done.
-        torch.distributed.destroy_process_group()
-    sys.exit(1 if record.status is Status.FAILED else 0)
+        leave(error.exit_code)
+    leave(1 if record.status is Status.FAILED else 0)
 
 
 if __name__ == "__main__":

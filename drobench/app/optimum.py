@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from drobench.files import write_atomically
-from drobench.objective.forms import Constrained, NativeForm, RobustRisk
+from drobench.objective.forms import Constrained, FiniteSum, NativeForm, RobustRisk
 from drobench.objective.oracles.build import build_oracle
 from drobench.problem.problem import Problem
 from drobench.reformulation.certificates import lower_bound
@@ -35,7 +35,7 @@ class Reference:
 
 def find_optimum(problem: Problem, instance: dict[str, Any], catalogue: Catalogue, cache: Path) -> Reference:
     """Return the certified optimum of `problem`, from the cache if this `instance` was solved before."""
-    convex = _convex_minorant(problem.form)
+    convex = convex_minorant(problem.form)
     if convex is None:
         return Reference(None, "the problem is not convex")
     if isinstance(convex, Constrained) and not convex.constraints.exact:
@@ -69,7 +69,7 @@ def _read(file: Path) -> Optimum | None:
         return None
 
 
-def _convex_minorant(form: Any) -> NativeForm | None:
+def convex_minorant(form: Any) -> NativeForm | None:
     """Return the form if it is convex, or a convex one that is never above it and may touch it at the optimum."""
     if isinstance(form, RobustRisk) and not form.convex and form.losses.convex:
         form = replace(form, ambiguity=form.ambiguity.minorant())
@@ -92,10 +92,7 @@ def _solve(form: NativeForm, convex: NativeForm, start: Tensor, found: Registere
     except Exception as error:  # a reference that fails leaves the optimum unknown, not the run undone
         return Reference(None, f"{type(error).__name__}: {error}")
     if below is None:
-        weak = getattr(convex.regularizer, "strong_convexity", 0.0) == 0.0
-        return Reference(
-            None, "no lower bound is known for a problem of this kind" + (" without problem.l2 > 0" if weak else "")
-        )
+        return Reference(None, f"no lower bound is known for a problem of this kind{_what_is_missing(convex)}")
     if not violation <= 0.0:
         return Reference(None, f"the point found violates a constraint by {violation:.3g}")
     gap = value - below
@@ -110,6 +107,13 @@ def _solve(form: NativeForm, convex: NativeForm, start: Tensor, found: Registere
         )
     certificate = {"kind": "duality gap", "lower_bound": below, "gap": gap, "relative_tolerance": RELATIVE_TOLERANCE}
     return Reference(Optimum(value=value, method=found.entry.name, certificate=certificate))
+
+
+def _what_is_missing(convex: NativeForm) -> str:
+    """Return what would make a bound known: a quadratic part, or for a form of a plugin one of its own."""
+    if not isinstance(convex, RobustRisk | FiniteSum | Constrained):
+        return f"; a {type(convex).__name__} can bring its own `lower_bound`"
+    return " without problem.l2 > 0" if convex.regularizer.strong_convexity == 0.0 else ""
 
 
 def _largest_violation(form: NativeForm, point: Tensor) -> float:

@@ -1,5 +1,6 @@
 """What is settled about a run before it is computed: that it makes sense, its data, its id. Each of it once."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -28,7 +29,7 @@ class Prepared:
         catalogue: The plugins it is made of.
         run_id: Its id; one whose data cannot be used has the id of a run that never saw data.
         asked: What the id is made of.
-        code: The code that will make its result.
+        code: The code that will make its result, before its route is known.
         started_at: The time, as it stands in records.
         dataset: Its data as loaded, or what is known of them; none where they cannot be used.
         refusal: Why it cannot be computed; none where it can.
@@ -42,6 +43,10 @@ class Prepared:
     started_at: str
     dataset: Dataset | DataFacts | None
     refusal: Exception | None
+
+    def code_along(self, route: Sequence[str] | None) -> Code:
+        """Return the code that makes the result when the run takes this route; `None`: it is not known."""
+        return code_of(self.config, self.catalogue, route) if route else self.code
 
     def usable_dataset(self) -> Dataset:
         """Return the data, or raise why the run cannot be computed."""
@@ -67,7 +72,7 @@ def prepare(
     """
     if told_by_launcher("RANK", alone=0) == 0:
         # The others do not log.
-        check_logger(config.logger)
+        check_logger(catalogue.logger(config.logger.name).entry)
     problem, data = config.problem.name, config.dataset.name
     dataset: Dataset | DataFacts | None = None
     refusal: Exception | None = None

@@ -1,5 +1,6 @@
 """One run as a person sees it in the terminal."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
@@ -7,8 +8,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from drobench.app.console import status_style, table
-from drobench.results.outcome import Ending, explanation
-from drobench.results.record import Iterate, Record
+from drobench.harmless import on_one_line
+from drobench.results.metric import titled, without_split
+from drobench.results.outcome import Ending, explanation, in_words
+from drobench.results.record import FAILURES, Iterate, Outcome, Record
 
 _METRICS = (
     ("objective", "objective"),
@@ -24,8 +27,23 @@ _METRICS = (
 )
 
 
-def show_record(console: Console, record: Record, ending: Ending | None = None, *, complete: bool = False) -> None:
-    """Print one run: what it was, how it ended, what it found; complete with the metrics that only its problem has."""
+def show_record(
+    console: Console,
+    record: Record,
+    ending: Ending | None = None,
+    *,
+    complete: bool = False,
+    settings: Mapping[str, Mapping[str, Any]] | None = None,
+) -> None:
+    """Print one run: what it was, how it ended, what it found.
+
+    Args:
+        console: Where to.
+        record: The run.
+        ending: How it ended against where it began.
+        complete: Whether to print the metrics that only its problem has.
+        settings: Of solver, problem and dataset those to print; none: all of solver and problem.
+    """
     ending = ending or Ending(record.outcome)
     style = status_style(record.status, ending.outcome)
     console.print(
@@ -34,11 +52,17 @@ def show_record(console: Console, record: Record, ending: Ending | None = None, 
     matter = explanation(record, ending)
     if matter is not None:
         console.print(f"[{style}]{escape(matter)}[/{style}]", soft_wrap=True)
-    settings = " ".join(f"{name}={value}" for name, value in record.solver.config.items())
-    console.print(f"solver   {escape(record.solver.name)}  [dim]{escape(settings)}[/dim]", soft_wrap=True)
-    settings = " ".join(f"{name}={value}" for name, value in record.problem.config.items())
-    console.print(f"problem  {escape(record.problem.name)}  [dim]{escape(settings)}[/dim]", soft_wrap=True)
-    console.print(f"dataset  {escape(record.dataset.name)}  [dim]{record.dataset.rows} rows[/dim]  seed {record.seed}")
+    if settings is None:
+        settings = {"solver": record.solver.config, "problem": record.problem.config}
+    solver, problem, dataset = (_listed(settings.get(part, {})) for part in ("solver", "problem", "dataset"))
+    console.print(f"solver   {escape(record.solver.name)}{solver}", soft_wrap=True)
+    console.print(f"problem  {escape(record.problem.name)}{problem}", soft_wrap=True)
+    console.print(
+        f"dataset  {escape(record.dataset.name)}  [dim]{record.dataset.rows} rows[/dim]  seed {record.seed}{dataset}",
+        soft_wrap=True,
+    )
+    for note in _notes(record):
+        console.print(f"         [dim]{escape(note)}[/dim]", soft_wrap=True)
     route = record.others.get("route") or []
     if route:
         console.print(f"route    {escape(', '.join(route))}")
@@ -52,20 +76,49 @@ def show_record(console: Console, record: Record, ending: Ending | None = None, 
         if (iterate := getattr(record.iterates, name)) is not None
     }
     if scored:
-        console.print(_iterates(scored, complete))
+        console.print(_iterates(scored, record.metrics if complete else None))
     console.print(_usage(record))
 
 
-def _iterates(scored: dict[str, Iterate], complete: bool) -> Table:
+def _notes(record: Record) -> list[str]:
+    """What is to be known of the data."""
+    notes = record.others.get("data_notes")
+    return [on_one_line(str(note)) for note in notes] if isinstance(notes, list) else []
+
+
+def _listed(settings: Mapping[str, Any]) -> str:
+    words = " ".join(f"{name}={value}" for name, value in settings.items() if name != "name")
+    return f"  [dim]{escape(words)}[/dim]" if words else ""
+
+
+def show_line(console: Console, record: Record, label: str, remark: str | None = None) -> None:
+    """Print one of many runs in a line: which it is, how it ended, its gap, or its objective where none is known."""
+    style = status_style(record.status, record.outcome)
+    found, name = record.iterates.last, "gap"
+    if found is not None and found.gap is None:
+        name = "objective"
+    number = "" if found is None else f"  {name} {format_number(getattr(found, name))}"
+    outcome = "" if record.outcome in (None, Outcome.OK) else f", {in_words(record.outcome)}"
+    why = f"  {record.reason}" if record.status in FAILURES else ""
+    remark = f"  [dim]{escape(remark)}[/dim]" if remark else ""
+    console.print(
+        f"{record.short_id}  [{style}]{record.status}{outcome}[/{style}]{number}  {escape(label)}{escape(why)}{remark}",
+        soft_wrap=True,
+    )
+
+
+def _iterates(scored: dict[str, Iterate], own: dict[str, Any] | None) -> Table:
+    """The scored iterates side by side; with the metrics that only the problem has if these are described."""
     rows = [
         [label, *(format_number(getattr(iterate, name)) for iterate in scored.values())]
         for name, label in _METRICS
         if any(getattr(iterate, name) is not None for iterate in scored.values())
     ]
-    further = dict.fromkeys(name for iterate in scored.values() for name in iterate.extra) if complete else {}
+    further = {} if own is None else dict.fromkeys(name for iterate in scored.values() for name in iterate.extra)
     for name in further:
         values = (format_number(iterate.extra.get(name)) for iterate in scored.values())
-        rows.append([name.replace("_", " "), *values])
+        said = (own or {}).get(without_split(name), {})
+        rows.append([titled(name, said.get("unit"), more=said.get("better") == "more"), *values])
     return table(None, ["", *scored], rows, right=range(1, 4))
 
 

@@ -9,9 +9,11 @@ from drobench.app.assemble import Assembly
 from drobench.app.config import plain
 from drobench.app.environment import environment, peak_memory
 from drobench.app.prepare import Prepared
+from drobench.app.solution import written_encoder
 from drobench.data.dataset import Dataset
 from drobench.errors import DrobenchError
 from drobench.results.contents import is_of_numbers
+from drobench.results.metric import stored_metrics
 from drobench.results.outcome import outcome_of, scored_start
 from drobench.results.record import (
     Communication,
@@ -34,6 +36,7 @@ def record_of(prepared: Prepared, status: Status, reason: str | None, **found: A
     """Return the record of a run, with what was found, which for one that came to nothing is nothing."""
     config, dataset = prepared.config, prepared.dataset
     values = plain(config)
+    code = prepared.code_along(found.get("others", {}).get("route"))
     return Record(
         run_id=prepared.run_id,
         status=status,
@@ -55,8 +58,8 @@ def record_of(prepared: Prepared, status: Status, reason: str | None, **found: A
         environment=environment(config.trainer.threads, config.trainer.processes),
         memory=Memory(peak_bytes=peak_memory()),
         asked=prepared.asked,
-        code=prepared.code.distributions,
-        code_parts=prepared.code.parts,
+        code=code.distributions,
+        code_parts=code.parts,
         **found,
     )
 
@@ -88,6 +91,7 @@ def finished_record(prepared: Prepared, assembly: Assembly, module: SolverModule
             module.verdict.status, scored_start(module.curve[0]), iterates["last"], assembly.reference.optimum
         ),
         iterates=Iterates(**iterates),
+        metrics=stored_metrics(assembly.problem.metrics),
         optimum=assembly.reference.optimum,
         optimum_reason=assembly.reference.reason,
         oracle=OracleCounts(
@@ -106,6 +110,8 @@ def finished_record(prepared: Prepared, assembly: Assembly, module: SolverModule
             "route": assembly.route.names,
             # Which iterate `last` is: `solver.output=random` makes it a random one.
             "output": getattr(prepared.config.solver, "output", "last"),
+            "link": assembly.problem.link,
+            "data_notes": list(assembly.dataset.notes),
         },
     )
 
@@ -124,7 +130,7 @@ def curve_frame(module: SolverModule) -> polars.DataFrame:
 
 
 def solution_arrays(module: SolverModule, dataset: Dataset) -> dict[str, Array]:
-    """Return the scored points, and the scaling of the features they expect."""
+    """Return the scored points, and what makes of raw rows the features that they expect."""
     points = {name: point.detach().cpu().numpy() for name, (_, point) in module.final.items()}
     return {
         **points,
@@ -132,4 +138,5 @@ def solution_arrays(module: SolverModule, dataset: Dataset) -> dict[str, Array]:
         "feature_scale": dataset.feature_scale.numpy(),
         "classes": np.array(dataset.classes),
         **({"shape": np.array(dataset.shape)} if dataset.shape else {}),
+        **({} if dataset.encoder is None else {"encoder": written_encoder(dataset.encoder)}),
     }

@@ -73,7 +73,7 @@ def plan(sweep: Sweep, extra: Sequence[str], catalogue: Catalogue, results: Path
         if any(word.startswith("results=") for word in (*words, *extra)):
             raise ConfigError("A sweep keeps all cells in one folder: use `--results DIR` instead of `results=DIR`.")
         config.results = str(results)
-        if config.logger.group is None:
+        if getattr(config.logger, "group", "") is None:
             config.logger.group = sweep.name
         if config.timeout is None:
             config.timeout = sweep.timeout
@@ -85,7 +85,9 @@ def plan(sweep: Sweep, extra: Sequence[str], catalogue: Catalogue, results: Path
             raise ConfigError(f"The sweep has the cell {cell.label!r} twice: two combinations mean the same run.")
         seen.add(cell.run_id)
         stored = store.finished_record(cell.run_id)
-        why = None if stored is None else why_stale(stored, prepared.code, config.trust)
+        why = None
+        if stored is not None:
+            why = why_stale(stored, prepared.code_along(stored.others.get("route")), config.trust)
         (remaining if stored is None or why is not None else finished).append(cell)
         if why is not None:
             stale[cell.run_id] = why

@@ -74,7 +74,7 @@ def _computed(config_text: str, planned: Planned) -> Answer:
     catalogue = load_catalogue()
     register(catalogue)
     try:
-        prepared = prepare(from_yaml(config_text, catalogue), catalogue)
+        prepared = prepare(from_yaml(config_text, catalogue, logged=True), catalogue)
         if prepared.run_id != planned.run_id:
             fail_cell(replace(prepared, run_id=planned.run_id, dataset=None), _unlike(prepared))
         elif prepared.code.distributions != planned.code:

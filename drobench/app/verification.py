@@ -19,6 +19,7 @@ from drobench.app.cell import run_cell
 from drobench.app.claims import contradictions, iterate_values
 from drobench.app.code import code_of
 from drobench.app.config import from_yaml
+from drobench.app.encoding_claims import encoding_mismatches
 from drobench.app.freshness import why_stale
 from drobench.app.loading import LastDataset
 from drobench.app.mismatches import Mismatch, compared
@@ -30,6 +31,7 @@ from drobench.objective.forms import Constrained
 from drobench.problem.problem import Problem
 from drobench.registry import Catalogue
 from drobench.registry.models import model_of
+from drobench.results.metric import stored_metrics
 from drobench.results.parts import RELATIVE_TOLERANCE
 from drobench.results.record import FAILURES, ITERATES, Record, Status
 from drobench.results.store import ResultStore
@@ -99,7 +101,13 @@ class Verifier:
         problem = exact if dtype is torch.float64 else build(part.problem, dataset.to("cpu", dtype), model)
         evaluator = Evaluator(problem, None if record.optimum is None else record.optimum.value)
         yield from self._start(record, problem, evaluator, part.dtype)
+        known = stored_metrics(problem.metrics)
+        for name, described in record.metrics.items():
+            # Who turns a direction round turns a ranking round; what nobody describes is better the less it is.
+            better = known.get(name, {}).get("better", "less")
+            yield from compared(f"metrics.{name}.better", described["better"], better)
         points = self.store.solution(record.run_id)
+        yield from encoding_mismatches(record, points, dataset, exact)
         for name in ITERATES:
             recorded = getattr(record.iterates, name)
             if recorded is None:
@@ -165,9 +173,8 @@ def repeated(
         options: For `run_cell`.
     """
     config = from_yaml(store.config(record.run_id), catalogue)
-    # Whose account and project a stranger's run was logged to is none of our business.
-    config = replace(config, results=str(folder), logger=replace(config.logger, name="none"))
-    changed = why_stale(record, code_of(config, catalogue))
+    config = replace(config, results=str(folder))
+    changed = why_stale(record, code_of(config, catalogue, record.others.get("route") or ()))
     again = run_cell(config, catalogue, datasets=datasets, optima=optima, **options)
     reason = why_not_repeatable(record, stored_values(store.config(record.run_id)))
     if reason is not None:

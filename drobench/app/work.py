@@ -14,7 +14,7 @@ from drobench.files import write_atomically
 from drobench.results.record import canonical_json
 from drobench.results.store import ResultStore
 from drobench.training.checkpointing import set_aside, why_unusable
-from drobench.training.solver_module import Task
+from drobench.training.task import Task
 from drobench.training.trainer import CHECKPOINT_NAME
 
 # Beside a checkpoint: which code wrote it.

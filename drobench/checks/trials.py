@@ -14,7 +14,8 @@ from drobench.objective.oracles.build import build_oracle
 from drobench.objective.sampling import Shard
 from drobench.reformulation.reformulation import ReformulationConfig
 from drobench.reformulation.routes import Route, find_route
-from drobench.registry import SolverEntry, check_requirements
+from drobench.registry import SolverEntry, check_requirements, load_catalogue
+from drobench.registry.reformulations import reformulations_of
 from drobench.solver import Communicator, SingleProcess, Solver
 
 # Wide enough for the smoothed problems to be harmless: what is checked on them is conduct, not accuracy.
@@ -72,7 +73,7 @@ def refusals(entry: SolverEntry, config: Any, problems: Iterable[KnownProblem]) 
 
 
 def _trial(entry: SolverEntry, problem: KnownProblem) -> Trial:
-    route = find_route(problem.form, entry.accepts, _OPTIONS)
+    route = find_route(problem.form, entry.accepts, _OPTIONS, reformulations_of(load_catalogue()))
     return Trial(problem, route, route.lift(problem.start))
 
 

@@ -28,6 +28,7 @@ from drobench.errors import DrobenchError
 from drobench.objective.sampling import Shard
 from drobench.registry import SolverEntry, load_catalogue
 from drobench.solver import Communicator, ProcessGroup, SingleProcess
+from drobench.solver.leaving import leave
 
 STEPS = 25
 _PATIENCE = timedelta(seconds=60)
@@ -124,7 +125,7 @@ def main() -> None:
     requests = pickle.loads((Path(folder) / "requests").read_bytes())  # noqa: S301  # written by who started us
     found = [run(request, Shard(rank, world), ProcessGroup()) for request in requests]
     (Path(folder) / f"rank{rank}").write_bytes(pickle.dumps(found))
-    torch.distributed.destroy_process_group()
+    leave()
 
 
 if __name__ == "__main__":

@@ -14,11 +14,13 @@ import torch
 from numpy.typing import NDArray
 
 from drobench.data.dataset import SPLIT_NAMES, DataError, Dataset, DatasetConfig, Split
+from drobench.data.encoder import TableEncoder, number_encoder
 from drobench.data.raw_table import RawTable, check_table
 from drobench.data.scaling import mean_and_deviation, standardized
 from drobench.data.splitting import RowNumbers, split_rows
 
 _IMAGE_DIMENSIONS = 3
+_SHOWN = 5
 
 
 def build_dataset(
@@ -33,6 +35,8 @@ def build_dataset(
     columns: Mapping[str, NDArray[Any]] | None = None,
     parts: Sequence[RowNumbers] | None = None,
     shape: tuple[int, ...] = (),
+    encoder: TableEncoder | None = None,
+    notes: Sequence[str] = (),
 ) -> Dataset:
     """Turn raw arrays into a dataset: check, split by class, standardize, hash.
 
@@ -52,6 +56,9 @@ def build_dataset(
         parts: Row numbers of the training, validation and test rows, where the data come with a split of their own;
             an empty one is an absent split. By default the rows are divided as `config.split` says.
         shape: The shape of one row before it was laid flat, e.g. `(1, 8, 8)` for small images of one channel.
+        encoder: How raw rows became the features, and what the classes are called; by default the features are the raw
+            rows, and classes are called by their labels.
+        notes: What a reader of the results should know of the data.
 
     Returns:
         The dataset in `float64` on the CPU.
@@ -61,6 +68,8 @@ def build_dataset(
     """
     table = check_table(name, features, labels, feature_names, columns)
     _check_shape(name, table, shape)
+    encoder = encoder or number_encoder(table.feature_names, classes=tuple(table.classes.tolist()))
+    _check_encoder(name, table, encoder)
     chosen = split_rows(name, table, config, parts)
     matrix, mean, scale = _scaled(name, table, chosen[0], config)
     train, validation, test = (_take(matrix, table, part) for part in chosen)
@@ -79,6 +88,8 @@ def build_dataset(
         twin=twin,
         seed=config.seed,
         shape=shape,
+        encoder=encoder,
+        notes=tuple(notes),
     )
 
 
@@ -100,6 +111,17 @@ def _check_shape(name: str, table: RawTable, shape: tuple[int, ...]) -> None:
         raise DataError(
             f"Dataset {name!r}: rows of shape {shape} have {math.prod(shape)} numbers; found {columns} columns. Lay "
             "each row flat before it is handed over."
+        )
+
+
+def _check_encoder(name: str, table: RawTable, encoder: TableEncoder) -> None:
+    found = encoder.feature_names, len(encoder.classes)
+    if found != (table.feature_names, len(table.classes)):
+        raise DataError(
+            f"Dataset {name!r}: its encoder must make the {len(table.feature_names)} features by their names and know "
+            f"{len(table.classes)} classes; found {len(found[0])} features, "
+            f"{', '.join(found[0][:_SHOWN])}{', ...' if len(found[0]) > _SHOWN else ''}, and {found[1]} classes. Make "
+            "it of the same columns and labels."
         )
 
 

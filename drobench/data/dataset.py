@@ -6,13 +6,16 @@ A loader only has to produce a matrix of features and a vector of labels; `drobe
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from drobench.errors import DrobenchError, SettingError, require_one_of
 from drobench.moved import moved
+
+if TYPE_CHECKING:
+    from drobench.data.encoder import TableEncoder
 
 SPLIT_NAMES = ("train", "validation", "test")
 # Fractions such as 0.6 + 0.2 + 0.2 miss 1 by a rounding error; anything closer than this counts as exact.
@@ -116,6 +119,8 @@ class Dataset:
         seed: What fixed split and instance; a problem that adds randomness of its own to the data derives it from here.
         shape: The shape of one row before it was laid flat, such as `(channels, height, width)` of an image; empty: it
             is a row of numbers.
+        encoder: How raw rows become features and classes become labels; `None` where nobody knows.
+        notes: What a reader of the results should know of the data, such as rows that were left out.
     """
 
     name: str
@@ -131,6 +136,8 @@ class Dataset:
     twin: bool = False
     seed: int = 0
     shape: tuple[int, ...] = ()
+    encoder: "TableEncoder | None" = None
+    notes: tuple[str, ...] = ()
 
     @property
     def input_shape(self) -> tuple[int, ...]:

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from drobench.data.build import what_labels_provide
 from drobench.data.dataset import DataError, Dataset, DatasetConfig, Split
+from drobench.data.encoder import number_encoder
 from drobench.data.splitting import refuse_empty
 from drobench.data.stored_table import StoredTable
 
@@ -142,6 +143,7 @@ def map_dataset(name: str, table: StoredTable, config: DatasetConfig) -> Dataset
         feature_mean=torch.from_numpy(mean),
         feature_scale=torch.from_numpy(scale),
         seed=config.seed,
+        encoder=number_encoder(table.columns, classes=tuple(table.classes)),
     )
 
 

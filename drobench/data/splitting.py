@@ -1,6 +1,7 @@
 """Which rows are for training, for validation and for the test."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +35,22 @@ def split_rows(
         parts = _sorted_by_class(name, table, parts)
     _check_trainable(name, table, parts[0])
     return parts
+
+
+def split_of_labels(name: str, labels: NDArray[Any] | None, rows: int, config: DatasetConfig) -> list[RowNumbers]:
+    """Return the same for rows that have no features yet: what makes them may look at the training rows alone.
+
+    Args:
+        name: The dataset's name, for messages.
+        labels: A label for each row; `None` where targets are numbers.
+        rows: How many rows there are.
+        config: Seed, fractions and order.
+    """
+    if labels is None:
+        classes, codes = np.zeros(0), np.zeros(rows, dtype=np.int64)
+    else:
+        classes, codes = np.unique(labels, return_inverse=True)
+    return split_rows(name, RawTable(np.zeros((rows, 0)), (), classes, codes.astype(np.int64), {}), config)
 
 
 def refuse_empty(name: str, sizes: Sequence[int], config: DatasetConfig, rows: int) -> None:

@@ -3,9 +3,12 @@
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
+
+from drobench.objective.weights import normalised, under_cap
 
 # Weights computed for the edge of a ball may lie beyond it by their rounding.
 _ROUNDING = 1e-9
@@ -31,8 +34,14 @@ class AmbiguitySet(ABC):
 
     def nearest(self, weights: Tensor) -> Tensor:
         """Return weights on the simplex near the given ones, for duals that a solver found only approximately."""
-        positive = weights.clamp(min=0.0)
-        return positive / positive.sum()
+        return normalised(weights)
+
+    def expression(self, values: Any) -> tuple[Any, list[Any]] | None:
+        """Return the worst case as a convex expression of cvxpy of expressions `values`, with conditions.
+
+        It does not fall where a value rises. `None`: there is none, and reference solvers do without.
+        """
+        return None
 
     def minorant(self) -> "AmbiguitySet":
         """Return a convex adversary that is never stronger, and equally strong where it matters; often itself."""
@@ -234,14 +243,8 @@ class CVaR(AmbiguitySet):
         return 0.0 if float(weights.max()) <= max(cap, 1.0 / weights.numel()) * (1.0 + _ROUNDING) else math.inf
 
     def nearest(self, weights: Tensor) -> Tensor:
-        """Project on the capped simplex, by bisection on the shift."""
-        cap = min(1.0, 1.0 / (self.level * weights.numel()))
-        low, high = -1.0 - cap, 1.0 + cap
-        for _ in range(100):
-            middle = 0.5 * (low + high)
-            total = float((weights + middle).clamp(0.0, cap).sum())
-            low, high = (middle, high) if total < 1.0 else (low, middle)
-        return (weights + low).clamp(0.0, cap)
+        """Project on the capped simplex."""
+        return under_cap(weights, min(1.0, 1.0 / (self.level * weights.numel())))
 
 
 def _uniform(losses: Tensor) -> Tensor:

@@ -61,6 +61,17 @@ class NativeForm(ABC):
     def convex(self) -> bool:
         """Whether the objective is convex."""
 
+    def lower_bound(self, point: Tensor, dual: Tensor | None = None) -> float | None:
+        """Return a number that the optimum is not below, computed from nothing but these; `None`: none is known.
+
+        A form of one's own needs this for its optimum to be certified; those of drobench are in `certificates`.
+
+        Args:
+            point: Any point, at best the minimiser.
+            dual: What the reference solver found beside it: `dual` of its state.
+        """
+        return None
+
     @property
     def provides(self) -> frozenset[Capability]:
         """What a solver may require of this form."""

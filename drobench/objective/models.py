@@ -54,6 +54,13 @@ class Predictor(ABC):
         """Return the initial parameters, in float64."""
 
     @abstractmethod
+    def module(self, point: Tensor) -> nn.Module:
+        """Return a module with these parameters, from features laid flat to scores, in double precision.
+
+        With one output its answers may be `(rows,)` or `(rows, 1)`.
+        """
+
+    @abstractmethod
     def losses(self, features: Tensor, targets: Tensor, loss: ScoreLoss) -> Losses:
         """Return the losses of these samples as functions of the parameters."""
 

@@ -78,6 +78,14 @@ class ModulePredictor(Predictor):
             )
         return start
 
+    @torch.no_grad()
+    def module(self, point: Tensor) -> nn.Module:
+        network = made_module(self.model, self.shape, self.outputs)
+        trained = [value for value in network.parameters() if value.requires_grad]
+        for parameter, piece in zip(trained, torch.split(point.to(torch.float64), self.sizes), strict=True):
+            parameter.copy_(piece.view(parameter.shape))
+        return nn.Sequential(nn.Unflatten(1, self.shape), network) if len(self.shape) > 1 else network
+
     def losses(self, features: Tensor, targets: Tensor, loss: ScoreLoss) -> Losses:
         return NetworkLosses(self.scores, self.dimension, features, targets, loss)
 

@@ -89,6 +89,29 @@ class SmoothedRoot(OuterFunction):
         return 0.0
 
 
+@dataclass(frozen=True)
+class SmoothedPower(OuterFunction):
+    """`f(y) = factor (y + offset)^exponent` for an exponent below 1; the offset keeps the slope at `y = 0` finite."""
+
+    factor: float
+    exponent: float
+    offset: float
+
+    def value(self, inner_value: Tensor, shift: Tensor) -> Tensor:
+        return self.factor * (inner_value[0].clamp(min=0.0) + self.offset).pow(self.exponent)
+
+    def gradient(self, inner_value: Tensor, shift: Tensor) -> Tensor:
+        above = inner_value.clamp(min=0.0) + self.offset
+        return self.factor * self.exponent * above.pow(self.exponent - 1.0)
+
+    def hessian(self, inner_value: Tensor, shift: Tensor) -> Tensor:
+        above = inner_value.clamp(min=0.0) + self.offset
+        return (self.factor * self.exponent * (self.exponent - 1.0) * above.pow(self.exponent - 2.0))[:, None]
+
+    def smallest(self, shift: Tensor) -> float | None:
+        return 0.0
+
+
 class Perspective(OuterFunction):
     """`f(y) = y_2 ln(y_1) + c`, the outer function of the KL ball, whose temperature `y_2` is a variable."""
 

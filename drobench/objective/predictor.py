@@ -16,7 +16,15 @@ from drobench.objective.losses import (
 from drobench.objective.models import Model, ModelConfig, Predictor
 from drobench.objective.module_predictor import ModulePredictor, made_module
 
-__all__ = ["LinearPredictor", "Model", "ModelConfig", "Predictor", "build_predictor", "predict_classes"]
+__all__ = [
+    "LinearPredictor",
+    "Model",
+    "ModelConfig",
+    "Predictor",
+    "build_predictor",
+    "predict_classes",
+    "probabilities",
+]
 
 
 class LinearPredictor(Predictor):
@@ -37,6 +45,16 @@ class LinearPredictor(Predictor):
 
     def start(self, generator: torch.Generator) -> Tensor:
         return torch.zeros(self.dimension, dtype=torch.float64)
+
+    @torch.no_grad()
+    def module(self, point: Tensor) -> torch.nn.Module:
+        blocks = point.to(torch.float64).view(self.outputs, -1)
+        weights = blocks[:, :-1] if self.intercept else blocks
+        layer = torch.nn.Linear(weights.shape[1], self.outputs, bias=self.intercept, dtype=torch.float64)
+        layer.weight.copy_(weights)
+        if self.intercept:
+            layer.bias.copy_(blocks[:, -1])
+        return layer
 
     def losses(self, features: Tensor, targets: Tensor, loss: ScoreLoss) -> Losses:
         if self.intercept:
@@ -69,3 +87,15 @@ def build_predictor(model: Model, inputs: int | tuple[int, ...], classes: int = 
 def predict_classes(scores: Tensor) -> Tensor:
     """Return the predicted classes: the sign of one score, or the largest of several."""
     return (scores > 0).to(torch.int64) if scores.dim() == 1 else scores.argmax(dim=-1)
+
+
+def probabilities(scores: Tensor, link: str) -> Tensor:
+    """Return the probabilities of classes, `(rows, classes)`, that scores stand for.
+
+    Args:
+        scores: `(rows,)` with `logistic`, `(rows, classes)` with `softmax`.
+        link: As `ScoreLoss.link` has it.
+    """
+    if link == "logistic" and scores.dim() == 1:
+        return torch.stack([torch.sigmoid(-scores), torch.sigmoid(scores)], dim=1)
+    return torch.softmax(scores, dim=-1)

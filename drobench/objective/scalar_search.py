@@ -15,6 +15,8 @@ _ACCURACY = 1e-14
 # A slope that is nothing but rounding. Along a flat stretch its sign would be chance, and another one for every number
 # of processes.
 _FLAT = 1e-13
+# What an overflow stands for: a slope that is steep, and of a known sign.
+_STEEPEST = 1e100
 
 
 def minimise_convex(slope: Callable[[float], float], start: float, lowest: float = -math.inf) -> float:
@@ -22,8 +24,9 @@ def minimise_convex(slope: Callable[[float], float], start: float, lowest: float
 
     Secants through the ends of a bracket, as in the Illinois rule, and halves where those are slow, as on a staircase.
     """
+    bounded = _without_overflow(slope)
     here = max(start, lowest)
-    rise = slope(here)
+    rise = bounded(here)
     if abs(rise) <= _FLAT or not math.isfinite(rise):
         return here
     towards = -1.0 if rise > 0.0 else 1.0
@@ -31,17 +34,25 @@ def minimise_convex(slope: Callable[[float], float], start: float, lowest: float
     for _ in range(_MOST_EXPANSIONS):
         here, rise = there, rise_there
         there = max(here + towards * distance, lowest)
-        rise_there = slope(there)
+        rise_there = bounded(there)
         distance *= 4.0
         if abs(rise_there) <= _FLAT:
             return there
         if rise_there * rise < 0.0:
-            return _between(slope, (here, rise), (there, rise_there))
+            return _between(bounded, (here, rise), (there, rise_there))
         if there == lowest:
             return lowest
         if not math.isfinite(rise_there):
             break
     return max(start, lowest)
+
+
+def _without_overflow(slope: Callable[[float], float]) -> Callable[[float], float]:
+    def bounded(at: float) -> float:
+        found = slope(at)
+        return math.copysign(_STEEPEST, found) if math.isinf(found) else found
+
+    return bounded
 
 
 def _between(slope: Callable[[float], float], one: tuple[float, float], other: tuple[float, float]) -> float:

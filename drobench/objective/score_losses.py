@@ -33,6 +33,8 @@ class ScoreLoss(ABC):
 
     convex: bool
     """Whether the loss is convex in the scores."""
+    link: str | None = None
+    """How scores become probabilities of classes: `logistic` (of one score), `softmax` (of one per class), or not."""
     largest_bend: float = math.inf
     """A bound on its second derivatives by the score, of either sign; infinite where it has kinks or none is known.
 
@@ -117,6 +119,7 @@ class LogisticLoss(MarginLoss):
     """`ln(1 + exp(-t))`."""
 
     convex = True
+    link = "logistic"
     largest_bend = 0.25
 
     def of_margin(self, margins: Tensor) -> tuple[Tensor, Tensor]:
@@ -221,6 +224,7 @@ class CrossEntropyLoss(ScoreLoss):
     """`ln sum exp(s) - s_y` for scores `(..., rows, classes)` and class numbers `y`."""
 
     convex = True
+    link = "softmax"
     largest_bend = 0.5
     scores_each_class = True
 

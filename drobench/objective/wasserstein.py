@@ -87,7 +87,7 @@ class WassersteinRisk(NativeForm):
         _, slopes = LogisticLoss().of_margin(margins)
         gradient = pullback((slopes + flipped)[:, None] / margins.shape[1])[0, 0]
         inner = self.penalised(point)
-        gradient[: inner.numel()] += price * _norm_gradient(inner, self.dual_norm)
+        gradient[: inner.numel()] += price * norm_gradient(inner, self.dual_norm)
         return gradient
 
     def _flips(self, point: Tensor, margins: Tensor) -> tuple[Tensor, float]:
@@ -105,7 +105,7 @@ class WassersteinRisk(NativeForm):
         return flipped + tied * ((affordable - float(flipped.sum())) / float(tied.sum())), 0.0
 
 
-def _norm_gradient(vector: Tensor, norm: str) -> Tensor:
+def norm_gradient(vector: Tensor, norm: str) -> Tensor:
     """Return a subgradient of a norm, zero at the origin."""
     if norm == "l1":
         return vector.sign()

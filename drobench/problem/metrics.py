@@ -4,10 +4,17 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
+from drobench.results.metric import Metric
+
+__all__ = ["Metric", "SplitScore", "binary_errors", "classification_errors"]
+
 
 @dataclass(frozen=True)
 class SplitScore:
-    """What one set of rows says about a point; violations are signed, net of slack, and `None` without constraints."""
+    """What one set of rows says about a point; violations are signed, net of slack, and `None` without constraints.
+
+    `extra` has the metrics that only this problem has, by name; `Problem.metrics` says which way each is better.
+    """
 
     error: float | None = None
     max_violation: float | None = None

@@ -13,7 +13,8 @@ For the Wasserstein problem the same works with one more multiplier per sample f
 `c_k(x) <= 0` the multipliers `l >= 0` take the place of the weights: `min_x f(x) + r(x) + <l, c(x)>` is below the
 optimum, and strong convexity bounds it; for a quadratic `f` of one curvature and linear `c` without loss. Nothing here
 trusts a solver: every candidate is made feasible first, and a poor candidate only gives a poor bound. Where feasibility
-is an equation, which floating point meets only to rounding, the remainder is charged at `1 + 2 |x|`.
+is an equation, which floating point meets only to rounding, the remainder is charged at `1 + 2 |x|`. A form that brings
+its own `lower_bound` is asked for that.
 """
 
 import math
@@ -30,6 +31,8 @@ from drobench.objective.wasserstein import WassersteinRisk, norm_of
 # How near to a score a kink counts, relative to the scores; and the difference of slopes that makes one.
 _AT_KINK = 1e-6
 _KINK = 1e-2
+# Share of what is wanted below which a matrix counts for nothing.
+_NEGLIGIBLE = 1e-12
 
 
 def lower_bound(form: NativeForm, point: Tensor, dual: Tensor | None = None) -> float | None:
@@ -42,6 +45,8 @@ def lower_bound(form: NativeForm, point: Tensor, dual: Tensor | None = None) -> 
             problem the multipliers `(2, m)` of hinges and logistic losses. Under constraints their multipliers,
             those of the cheap ones last; without them the constraints are left out.
     """
+    if type(form).lower_bound is not NativeForm.lower_bound:
+        return form.lower_bound(point, dual)
     if isinstance(form, WassersteinRisk):
         bounds = [
             _wasserstein_bound(form, point, candidate) for candidate in ([None] if dual is None else [None, dual])
@@ -139,8 +144,9 @@ def _conjugate_bound(losses: LinearLosses, point: Tensor, weights: Tensor, regul
 def _bounded_least_squares(matrix: Tensor, wanted: Tensor, low: Tensor, high: Tensor) -> Tensor:
     """Return the `u` between the bounds with the least `|matrix u - wanted|`."""
     arrays = (matrix.cpu().numpy(), wanted.cpu().numpy(), (low.cpu().numpy(), high.cpu().numpy()))
-    # In the scale of its largest entry: weights of many rows are small numbers.
-    scale = max(float(abs(arrays[0]).max()), 1e-300)
+    # In the scale of its largest entry, since weights of many rows are small numbers; next to nothing against what is
+    # wanted, it cannot make it up whatever the slopes are.
+    scale = max(float(abs(arrays[0]).max()), _NEGLIGIBLE * float(abs(arrays[1]).max(initial=0.0)), 1e-300)
     found = lsq_linear(arrays[0] / scale, arrays[1] / scale, arrays[2], method="bvls", tol=1e-14)
     return torch.from_numpy(found.x).to(matrix).clamp(low, high)
 

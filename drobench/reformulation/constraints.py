@@ -259,6 +259,7 @@ class ConstraintsToComposite(Reformulation):
     """
 
     name = "smoothed_constraints"
+    consumes = Constrained
     produces = Composite
     default_widths = (0.3, 0.1, 0.03, 0.01)
 
@@ -288,6 +289,7 @@ class ProjectedConstraints(Reformulation):
     """The problem as it is, for solvers that work on constraints themselves, with the one projection at the end."""
 
     name = "projected_constraints"
+    consumes = Constrained
     produces = Constrained
 
     def accepts(self, form: Any) -> bool:

@@ -92,6 +92,7 @@ class KLToComposite(Reformulation):
     """KL-penalised robust risk as `gamma ln mean exp(f_i / gamma)`; equivalent, same variables."""
 
     name = "kl_penalty"
+    consumes = RobustRisk
     produces = Composite
 
     def accepts(self, form: Any) -> bool:
@@ -128,6 +129,7 @@ class Chi2VarianceToComposite(Reformulation):
     """Mean plus variance; equivalent, same variables."""
 
     name = "chi2_variance"
+    consumes = RobustRisk
     produces = Composite
 
     def accepts(self, form: Any) -> bool:
@@ -143,8 +145,9 @@ class Chi2VarianceToComposite(Reformulation):
 
 
 class LiftedDivergence(Reformulation):
-    """A divergence whose dual has one scalar variable: `(x, u)` instead of `x`; recovering forgets `u`."""
+    """A divergence whose dual has scalar variables, mostly one: `(x, u)` instead of `x`; recovering forgets `u`."""
 
+    consumes = RobustRisk
     produces = Composite
     ambiguity: type[AmbiguitySet]
 
@@ -162,12 +165,12 @@ class LiftedDivergence(Reformulation):
         """Return the composite over `(x, u)`."""
 
     @abstractmethod
-    def first_dual(self, losses: Tensor) -> float:
-        """Return a good start for `u`, given the losses at the start."""
+    def first_dual(self, losses: Tensor) -> float | Tensor:
+        """Return a good start for `u`, given the losses at the start; of several `u`, a vector."""
 
     def lift(self, point: Tensor) -> Tensor:
         dual = self.first_dual(self.form.losses.values(point))
-        return torch.cat([point, point.new_tensor([dual])])
+        return torch.cat([point, torch.as_tensor(dual, dtype=point.dtype, device=point.device).reshape(-1)])
 
     def recover(self, point: Tensor) -> Tensor:
         return point[: self.form.dimension]
@@ -205,7 +208,7 @@ class Chi2PenaltyToComposite(LiftedDivergence):
     def lifted(
         self, losses: Losses, ambiguity: Chi2Penalty, regularizer: Regularizer, options: ReformulationConfig
     ) -> LiftedComposite:
-        parts = Blocks(losses.dimension, regularizer, _slope_one(losses))
+        parts = Blocks(losses.dimension, regularizer, slope_one(losses))
         terms = Chi2PenaltyTerms(ambiguity.gamma)
         return LiftedComposite(losses, terms, NoOuter(), parts, profile=DualProfile(terms, NoOuter(), 1.0))
 
@@ -247,7 +250,7 @@ class Chi2BallToComposite(LiftedDivergence):
         width = options.width(self.default_widths[-1])
         factor, terms = 1.0 + 2.0 * ambiguity.radius, Chi2BallTerms()
         outer = SmoothedRoot(factor, width * width)
-        parts = Blocks(losses.dimension, regularizer, _slope_one(losses))
+        parts = Blocks(losses.dimension, regularizer, slope_one(losses))
         profiles = DualProfile(terms, outer, 1.0), DualProfile(terms, SmoothedRoot(factor, _TINY * _TINY), 1.0)
         composite = LiftedComposite(losses, terms, outer, parts, profile=profiles[0], exact=profiles[1])
         composite.smoothing_error = math.sqrt(factor) * width
@@ -299,7 +302,7 @@ class CVaRToComposite(LiftedDivergence):
         self, losses: Losses, ambiguity: CVaR, regularizer: Regularizer, options: ReformulationConfig
     ) -> LiftedComposite:
         terms = CVaRTerms(ambiguity.level, options.width(self.default_widths[-1]))
-        parts = Blocks(losses.dimension, regularizer, _slope_one(losses))
+        parts = Blocks(losses.dimension, regularizer, slope_one(losses))
         profile = DualProfile(terms, NoOuter(), 1.0)
         exact = DualProfile(CVaRTerms(ambiguity.level, 0.0), NoOuter(), 1.0)
         composite = LiftedComposite(losses, terms, NoOuter(), parts, profile=profile, exact=exact)
@@ -381,6 +384,6 @@ class KLBallToComposite(LiftedDivergence):
         return self.default_widths[0]
 
 
-def _slope_one(losses: Losses) -> Affine:
+def slope_one(losses: Losses) -> Affine:
     """`r(e) = e`: the dual variable itself is a term of the objective."""
     return Affine(losses.origin().new_ones(1), base=Zero())

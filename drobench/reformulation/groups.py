@@ -118,6 +118,7 @@ class GroupPenaltyToComposite(Reformulation):
     """Groups at a KL price; equivalent, same variables."""
 
     name = "group_penalty"
+    consumes = RobustRisk
     produces = Composite
 
     def accepts(self, form: Any) -> bool:
@@ -133,6 +134,7 @@ class WorstGroupToComposite(Reformulation):
     """The worst group, its maximum smoothed by a width `s`: the value is at most `s ln G` low."""
 
     name = "worst_group"
+    consumes = RobustRisk
     produces = Composite
     default_widths = (0.1, 0.03, 0.01, 0.003, 0.001)
 
@@ -238,6 +240,7 @@ class GroupsToSaddle(Reformulation):
     """The saddle form over the weights of the groups; equivalent."""
 
     name = "group_saddle"
+    consumes = RobustRisk
     produces = GroupedMinMax
 
     def accepts(self, form: Any) -> bool:

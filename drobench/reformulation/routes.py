@@ -1,12 +1,14 @@
 """Finding the way from a problem's native form to a form the solver accepts."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor
 
 from drobench.errors import DrobenchError
-from drobench.objective.forms import Constrained
+from drobench.objective.forms import Constrained, RobustRisk
+from drobench.reformulation.chains import Chain, MakeStep, Search, stages_of
 from drobench.reformulation.constraints import ConstraintsToComposite, ProjectedConstraints, projects_at_the_end
 from drobench.reformulation.divergence import (
     Chi2BallToComposite,
@@ -18,10 +20,18 @@ from drobench.reformulation.divergence import (
 )
 from drobench.reformulation.finite_sum import DropRobustness, FiniteSumToComposite
 from drobench.reformulation.groups import GroupPenaltyToComposite, GroupsToSaddle, WorstGroupToComposite
+from drobench.reformulation.names import RELAXATION
+from drobench.reformulation.prices import (
+    PowerBallToComposite,
+    PriceToComposite,
+    SmoothedPriceToComposite,
+    SpectralToComposite,
+)
 from drobench.reformulation.reformulation import Reformulation, ReformulationConfig
 from drobench.reformulation.saddle import ToSaddle
 from drobench.reformulation.wasserstein import WassersteinToComposite
 from drobench.reformulation.wasserstein_constraints import WassersteinToConstrained
+from drobench.reformulation.wasserstein_regression import WassersteinRegressionToComposite
 
 # Equivalent rewritings come first: a relaxation is taken only when nothing else leads to the solver.
 REFORMULATIONS: tuple[type[Reformulation], ...] = (
@@ -31,8 +41,13 @@ REFORMULATIONS: tuple[type[Reformulation], ...] = (
     Chi2PenaltyToComposite,
     Chi2BallToComposite,
     CVaRToComposite,
+    PriceToComposite,
+    SmoothedPriceToComposite,
+    PowerBallToComposite,
+    SpectralToComposite,
     WassersteinToComposite,
     WassersteinToConstrained,
+    WassersteinRegressionToComposite,
     ConstraintsToComposite,
     GroupPenaltyToComposite,
     WorstGroupToComposite,
@@ -63,7 +78,7 @@ class Route:
     @property
     def names(self) -> list[str]:
         """Names of the steps; a relaxation says so."""
-        return [step.name + (" (relaxation)" if step.relaxation else "") for step in self.steps]
+        return [step.name + (RELAXATION if step.relaxation else "") for step in self.steps]
 
     @property
     def projects(self) -> bool:
@@ -72,50 +87,63 @@ class Route:
 
     def lift(self, point: Tensor) -> Tensor:
         """Return the form's variables for the problem's parameters."""
-        for step in self.steps:
-            point = step.lift(point)
-        return point
+        return Chain(self.steps).lift(point) if self.steps else point
 
     def recover(self, point: Tensor) -> Tensor:
         """Return the problem's parameters from the form's variables."""
-        for step in reversed(self.steps):
-            point = step.recover(point)
-        return point
+        return Chain(self.steps).recover(point) if self.steps else point
 
 
-def find_route(native: Any, accepted: tuple[type, ...], options: ReformulationConfig) -> Route:
+def find_route(
+    native: Any, accepted: tuple[type, ...], options: ReformulationConfig, further: Sequence[MakeStep] = ()
+) -> Route:
     """Return the way from `native` to one of the `accepted` forms.
 
-    A form that fits as it is wins; then one equivalent step; then one relaxation.
+    A form that fits as it is wins; then the shortest chain of equivalent steps; then one that gives something up.
+
+    Args:
+        native: The problem's form.
+        accepted: The forms of the solver.
+        options: What a run says about reformulations.
+        further: Steps beside those of drobench itself, such as `reformulations_of` a catalogue.
     """
-    if isinstance(native, accepted):
-        if isinstance(native, Constrained) and projects_at_the_end(native.constraints, options):
-            projected = ProjectedConstraints()
-            return Route((projected.apply(native, options),), (projected,))
-        return Route((native,))
-    usable = [kind() for kind in REFORMULATIONS]
-    for relaxed in (False, True):
-        for step in usable:
-            if step.relaxation == relaxed and issubclass(step.produces, accepted) and step.accepts(native):
-                return Route(_stages(step, native, options), (step,))
-    reachable = sorted({step.produces.__name__ for step in usable if step.accepts(native)})
-    raise NoRouteError(
+    makers: tuple[MakeStep, ...] = ()
+    if not isinstance(native, accepted):
+        search = Search(native, accepted, (*REFORMULATIONS, *further), options)
+        found = search.chain()
+        if found is None:
+            raise NoRouteError(_explained(native, accepted, search))
+        makers = found
+    steps = tuple(make() for make in makers)
+    stages = tuple(stages_of(steps, native, options))
+    if isinstance(stages[-1], Constrained) and not any(step.projects for step in steps):
+        projected = ProjectedConstraints()
+        if projects_at_the_end(stages[-1].constraints, options):
+            return Route(tuple(projected.apply(stage, options) for stage in stages), (*steps, projected))
+    return Route(stages, steps)
+
+
+def _explained(native: Any, accepted: tuple[type, ...], search: Search) -> str:
+    """Say what there is instead, and what whoever wrote the form can do about it."""
+    lines = [
         f"No way from a {_describe(native)} to a form this solver accepts "
         f"({', '.join(kind.__name__ for kind in accepted)}). From this problem one can reach: "
-        f"{', '.join(reachable) or 'nothing'}. Choose a solver that accepts one of these."
-    )
-
-
-def _stages(step: Reformulation, native: Any, options: ReformulationConfig) -> tuple[Any, ...]:
-    if not step.default_widths:
-        return (step.apply(native, options),)
-    if options.smoothing_error is not None:
-        width = step.width_for(native, options.smoothing_error, options)
-        options = replace(options, smoothing_error=None, gamma=width)
-    return tuple(
-        step.apply(native, replace(options, gamma=width, continuation=None))
-        for width in options.widths(step.default_widths)
-    )
+        f"{', '.join(sorted(search.reached)) or 'nothing'}. Choose a solver that accepts one of these."
+    ]
+    lines += [f"The step {name!r} could not be taken: {reason}" for name, reason in sorted(search.refusals.items())]
+    if search.circles:
+        lines.append(f"Left out, since they lead back to where they began: {', '.join(sorted(search.circles))}.")
+    if isinstance(native, RobustRisk):
+        lines.append(
+            f"If {type(native.ambiguity).__name__} is yours: derive it from `DivergencePrice`, which makes a composite "
+            "and a saddle of its conjugate, or bring a step of your own by the hook `drobench_reformulations`."
+        )
+    else:
+        lines.append(
+            f"If {type(native).__name__} is yours: bring a step from it to one of these forms by the hook "
+            "`drobench_reformulations`."
+        )
+    return " ".join(lines)
 
 
 def _describe(form: Any) -> str:

@@ -14,16 +14,20 @@ import torch
 from torch import Tensor
 
 from drobench.objective.ambiguity_sets import AmbiguitySet, Chi2Ball, Chi2Penalty, CVaR, KLPenalty
-from drobench.objective.forms import MinMax, RobustRisk
+from drobench.objective.divergence_prices import DivergencePrice
+from drobench.objective.forms import MinMax, NativeForm, RobustRisk
 from drobench.objective.losses import LogisticLoss
 from drobench.objective.regularizers import NormCone, Simplex
 from drobench.objective.sampling import Rows
 from drobench.objective.wasserstein import WassersteinRisk
+from drobench.objective.weights import under_cap
 from drobench.reformulation.reformulation import Reformulation, ReformulationConfig
 
 # The slope of the KL penalty is infinite at zero weight.
 SMALLEST_WEIGHT = 1e-12
 _BISECTIONS = 100
+# Those whose penalty has a slope, and whose set a projection, that are known.
+_ADVERSARIES = (KLPenalty, Chi2Penalty, Chi2Ball, CVaR, DivergencePrice)
 
 
 class DivergenceSaddle(MinMax):
@@ -89,6 +93,8 @@ def penalty_slope(ambiguity: AmbiguitySet, weights: Tensor) -> Tensor:
         return ambiguity.gamma * ((weights.clamp(min=SMALLEST_WEIGHT) * weights.numel()).log() + 1.0)
     if isinstance(ambiguity, Chi2Penalty):
         return ambiguity.gamma * (weights * weights.numel() - 1.0)
+    if isinstance(ambiguity, DivergencePrice):
+        return ambiguity.price_and_slope(weights.clamp(min=SMALLEST_WEIGHT) * weights.numel())[1]
     return torch.zeros_like(weights)
 
 
@@ -96,6 +102,8 @@ def project_weights(ambiguity: AmbiguitySet, weights: Tensor) -> Tensor:
     """Return the nearest weights that the adversary may choose."""
     if isinstance(ambiguity, CVaR):
         return ambiguity.nearest(weights)
+    if isinstance(ambiguity, DivergencePrice) and math.isfinite(ambiguity.largest_ratio):
+        return under_cap(weights, min(1.0, ambiguity.largest_ratio / weights.numel()))
     simplex = Simplex()
     projected = simplex.project(weights)
     if not isinstance(ambiguity, Chi2Ball):
@@ -176,12 +184,13 @@ class ToSaddle(Reformulation):
     """The saddle form of a robust risk or of a Wasserstein problem; equivalent."""
 
     name = "saddle"
+    consumes = NativeForm
     produces = MinMax
 
     def accepts(self, form: Any) -> bool:
         if isinstance(form, WassersteinRisk):
             return math.isfinite(form.flip_cost)
-        return isinstance(form, RobustRisk) and isinstance(form.ambiguity, KLPenalty | Chi2Penalty | Chi2Ball | CVaR)
+        return isinstance(form, RobustRisk) and isinstance(form.ambiguity, _ADVERSARIES)
 
     def apply(self, form: RobustRisk | WassersteinRisk, options: ReformulationConfig) -> MinMax:
         self.saddle = WassersteinSaddle(form) if isinstance(form, WassersteinRisk) else DivergenceSaddle(form)

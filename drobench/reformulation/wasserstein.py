@@ -85,6 +85,7 @@ class WassersteinToComposite(Reformulation):
     """The reduced form; `reformulation.wasserstein=literal` takes the other one."""
 
     name = "wasserstein_reduced"
+    consumes = WassersteinRisk
     produces = Composite
     default_widths = (0.1, 0.03, 0.01, 0.003, 0.001)
     projects = True

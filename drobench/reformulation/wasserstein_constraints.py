@@ -70,6 +70,7 @@ class WassersteinToConstrained(Reformulation):
     """The literal form with all its constraints numbered; equivalent."""
 
     name = "wasserstein_constraints"
+    consumes = WassersteinRisk
     produces = Constrained
     projects = True
 

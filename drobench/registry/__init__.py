@@ -21,8 +21,10 @@ from drobench.registry.entries import (
     ProblemEntry,
     ReformulationEntry,
     SolverEntry,
+    no_files,
 )
 from drobench.registry.hookspecs import PLUGIN_API, hookimpl, hookspec
+from drobench.registry.listing import Listing, find_listing, list_catalogue, packages_here, state_here
 from drobench.registry.requirements import check_requirements
 
 __all__ = [
@@ -32,6 +34,7 @@ __all__ = [
     "Entry",
     "EntryError",
     "InstalledPlugin",
+    "Listing",
     "LoggerEntry",
     "LossEntry",
     "ModelEntry",
@@ -45,7 +48,12 @@ __all__ = [
     "UnknownName",
     "build_catalogue",
     "check_requirements",
+    "find_listing",
     "hookimpl",
     "hookspec",
+    "list_catalogue",
     "load_catalogue",
+    "no_files",
+    "packages_here",
+    "state_here",
 ]

@@ -180,6 +180,13 @@ class Catalogue:
         missing = needs - (self.dataset(dataset_name).entry.provides if provided is None else provided)
         if not missing:
             return
+        requests = self.dataset(dataset_name).entry.on_request
+        settings = [f"dataset.{requests[word]}" for word in sorted(missing) if word in requests]
+        if len(settings) == len(missing):
+            raise NeedsNotMet(
+                f"{who} needs {_listed(needs)}; dataset {dataset_name!r} provides {_listed(missing)} only when asked. "
+                f"Set `{' '.join(settings)}`."
+            )
         fitting = [name for name, found in self.datasets.items() if needs <= found.entry.provides]
         advice = (
             f"Installed datasets that would do: {', '.join(fitting)}." if fitting else "No installed dataset would do."
@@ -274,6 +281,15 @@ def build_catalogue(
         troubles=tuple(troubles),
         disabled=tuple(source.plugin for source in ordered if source.plugin in left_out),
     )
+
+
+def check_environment() -> None:
+    """Refuse variables that `load_catalogue` would refuse.
+
+    Raises:
+        SettingError: If the time limit is none.
+    """
+    _checked_timeout(_timeout_of_environment())
 
 
 def _shelve(entries: Iterable[Entry], source: Source, shelves: _Shelves) -> Iterator[Trouble]:

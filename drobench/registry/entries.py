@@ -6,8 +6,8 @@ building it, so that `drobench plugins` and the composition of a config stay qui
 
 import dataclasses
 import math
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -15,6 +15,7 @@ from drobench.data.cache import RemoteFile, State
 from drobench.errors import DrobenchError
 from drobench.harmless import PLUGIN_NAME
 from drobench.objective.capabilities import Capability
+from drobench.reformulation.names import OWN_NAMES
 
 LINEAR_RATE = "linear"
 TASKS = ("classification", "regression")
@@ -177,6 +178,11 @@ class ProblemEntry(Entry):
         self._require(_is_set_of_words(self.needs), "needs", "a frozenset of words")
 
 
+def no_files(_config: Any) -> tuple[Path, ...]:
+    """Return no file: the data are made from their settings, or come with an installed package."""
+    return ()
+
+
 @dataclass(frozen=True)
 class Intake:
     """How data that cannot be downloaded by a program get into the cache, and stay sound there.
@@ -201,6 +207,10 @@ class DatasetEntry(Entry):
         files: What has to be in the cache before the data can be used; empty where nothing has to be fetched.
         licence: Under which terms the publisher offers the data, in a few words; empty if there is nothing to say.
         intake: For data that nobody may hand out, and whose files have no fixed content: how they are taken over.
+        on_request: For words of `provides` that are true only with a setting, this setting, e.g. `group=COLUMN`.
+        reads: Returns, for a config, the files that the data are read from, where the data follow from these, from the
+            config and from what is installed, and from nothing else; then a finished run is shown again without
+            loading them. `no_files` where there are none; `None`: that is not known.
     """
 
     kind: ClassVar[str] = "dataset"
@@ -209,10 +219,13 @@ class DatasetEntry(Entry):
     files: tuple[RemoteFile, ...] = ()
     licence: str = ""
     intake: Intake | None = None
+    on_request: Mapping[str, str] = field(default_factory=dict)
+    reads: Callable[[Any], Collection[Path]] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self._require(_is_set_of_words(self.provides), "provides", "a frozenset of words")
+        self._require(self.on_request.keys() <= self.provides, "on_request", "settings for words of `provides`")
         self._require(
             isinstance(self.files, tuple) and all(isinstance(file, RemoteFile) for file in self.files),
             "files",
@@ -223,6 +236,7 @@ class DatasetEntry(Entry):
         self._require(
             self.intake is None or not self.files, "intake", "None where `files` says what to fetch", "both of them"
         )
+        self._require(self.reads is None or callable(self.reads), "reads", "a function of a config, or None")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -276,7 +290,7 @@ class ReformulationEntry(Entry):
     """A step from one form to another. The factory is called with a config, and returns a `Reformulation`.
 
     What a run says about reformulations is `ReformulationConfig`, which each of them is given; so the config of an
-    entry has no settings as a rule.
+    entry has no settings as a rule. The `name` of what the factory returns is that of the entry.
     """
 
     kind: ClassVar[str] = "reformulation"
@@ -287,13 +301,21 @@ class ReformulationEntry(Entry):
 
     config: type = NoSettings
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._require(
+            self.examples is None or callable(self.examples), "examples", "a function of a precision, or None"
+        )
+        self._require(self.name not in OWN_NAMES, "name", "other than those of drobench's own reformulations")
+
 
 @dataclass(frozen=True, kw_only=True)
 class LoggerEntry(Entry):
     """A place that curves go to.
 
-    The factory is called with a config, the `RunCard` of the run and a folder that belongs to its log alone, and
-    returns a `RunLog`, which opens a logger of Lightning.
+    The factory is called with a config, the `RunCard` of the run and a folder that belongs to its log alone and need
+    not exist. It returns a `Logger` of Lightning, which is given the settings, the curve and, under `summary/`, the
+    outcome; or a `RunLog`, which decides about all of that. What either raises becomes a warning that names the logger.
 
     Attributes:
         package: What must be importable for it; empty: nothing beyond what is installed anyway.
@@ -302,6 +324,7 @@ class LoggerEntry(Entry):
 
     kind: ClassVar[str] = "logger"
 
+    config: type = NoSettings
     package: str = ""
     install: str = ""
 

@@ -1,13 +1,5 @@
-"""What somebody may have meant who misspelt a name."""
+"""Where plugins and the rooms above find the hint for a misspelt name, which lower rooms need too."""
 
-from collections.abc import Iterable
-from difflib import get_close_matches
+from drobench.hints import did_you_mean
 
-
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return ` Did you mean 'x'?` for the known name nearest to `word`, or nothing if none is near.
-
-    The leading space lets it follow a sentence whether or not there is a hint.
-    """
-    near = get_close_matches(word, list(known), n=1)
-    return f" Did you mean {near[0]!r}?" if near else ""
+__all__ = ["did_you_mean"]

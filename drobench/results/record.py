@@ -15,6 +15,7 @@ from drobench.errors import DrobenchError, SettingError
 from drobench.harmless import PLUGIN_NAME, may_harm
 from drobench.moved import warn_of_old_name
 from drobench.results.fields import OPTIONAL, DamagedRecord, Part, decode, describe, is_deeper_than, storable
+from drobench.results.metric import is_described
 from drobench.results.parts import (
     ITERATE_FIELDS,
     ITERATES,
@@ -119,6 +120,8 @@ class Record(Part):
             in files of older versions, where it is missing.
         started_at: ISO 8601; without an offset it is read as UTC.
         reformulation: Options of the way from the problem to the solver's form. Missing in a file means none.
+        metrics: What the problem says of its own metrics, those in `extra`, by their name without a split: `better`
+            (`less` or `more`) and `unit`. Of those that are missing, as all are in older records, less is better.
         optimum_reason: Why there is no certified optimum, or `None`; also missing in files of runs that ended early.
         asked: What the id is made of; `None` in records of versions whose id was made of the whole configuration.
         code: Checksum of the code that made it, by distribution; empty in records of versions that did not say.
@@ -142,6 +145,7 @@ class Record(Part):
     trainer: dict[str, Any]
     reformulation: dict[str, Any] = field(default_factory=dict, metadata=OPTIONAL)
     iterates: Iterates = field(default_factory=Iterates)
+    metrics: dict[str, Any] = field(default_factory=dict, metadata=OPTIONAL)
     optimum: Optimum | None = None
     optimum_reason: str | None = field(default=None, metadata=OPTIONAL)
     oracle: OracleCounts = field(default_factory=OracleCounts)
@@ -257,6 +261,9 @@ def _check_values(record: Record, file: str | Path) -> None:
     for place in ("code", "code_parts", "files"):
         if not all(isinstance(checksum, str) for checksum in getattr(record, place).values()):
             raise DamagedRecord(file, place, "an object of checksums", describe(getattr(record, place)))
+    if not all(is_described(value) for value in record.metrics.values()):
+        expected = "an object of objects with `better` (less or more) and `unit`"
+        raise DamagedRecord(file, "metrics", expected, describe(record.metrics))
     route = record.others.get("route")
     if route is not None and not (isinstance(route, list) and all(isinstance(step, str) for step in route)):
         raise DamagedRecord(file, "route", "a list of texts", describe(route))

@@ -9,6 +9,7 @@
 <root>/.reruns/          runs that were done again to be compared, each in a folder of results of its own
 <root>/.optima/          certified optima, one file per instance of a problem, shared by all runs on it
 <root>/.work/<run_id>/   checkpoints of a run that is being computed, gone when it is finished
+<root>/.known/           which run answers a configuration, as long as neither code nor data change
 <root>/.logs/            what loggers and the workers of a sweep wrote
 ```
 """
@@ -146,6 +147,21 @@ class ResultStore:
         """
         with self.lock(run_id), self._explained("written to"):
             return self._set_aside(self._folder(run_id), run_id)
+
+    def remove(self, run_id: str) -> None:
+        """Remove a run, whatever it is, and nothing that other runs use; what `.older` keeps of it stays there.
+
+        Args:
+            run_id: The full id.
+
+        Raises:
+            RunBusy: If another process works on it.
+            StoreUnusable: If the folder cannot be written to.
+        """
+        with self.lock(run_id), self._explained("written to"):
+            # Under another name first, so that nobody finds half of it.
+            self._writing.mkdir(exist_ok=True)
+            shutil.rmtree(self._folder(run_id).rename(self._writing / temporary_name()))
 
     def curve(self, run_id: str) -> polars.DataFrame:
         """The evaluations of a run; raises as `read` does."""

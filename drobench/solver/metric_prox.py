@@ -32,6 +32,8 @@ _RELAXATION = 1.6
 _BALANCE_EVERY, _IMBALANCE = 20, 10.0
 # Of the largest eigenvalue: what the smallest is at least made to be.
 _SMALLEST_VALUE = {torch.float64: 1e-11, torch.float32: 1e-6}
+# Curvature below this is none at all: what far tails of exponentials leave where losses are straight.
+_NO_CURVATURE = {torch.float64: 1e-100, torch.float32: 1e-15}
 
 
 def metric_factor(oracle: CompositeOracle, hessian: Tensor, point: Tensor) -> Tensor:
@@ -49,9 +51,9 @@ def positive_factor(matrix: Tensor) -> Tensor:
     """Return the Cholesky factor of a symmetric matrix, made positive if it is not.
 
     Of eigenvalues that are negative the size is taken, as a measure of how far to go, and those near zero are raised.
-    A matrix that is not finite is replaced by the identity: a step is then one along the gradient.
+    A matrix that is not finite, or has nothing in it, is replaced by the identity: a step is one along the gradient.
     """
-    if not bool(matrix.isfinite().all()):
+    if not bool(matrix.isfinite().all()) or float(matrix.abs().max()) < _NO_CURVATURE[matrix.dtype]:
         return _identity(matrix)
     factor: Tensor
     factor, failed = torch.linalg.cholesky_ex(matrix)
@@ -62,8 +64,7 @@ def positive_factor(matrix: Tensor) -> Tensor:
     values, vectors = torch.linalg.eigh(matrix)
     sizes = values.abs()
     largest = float(sizes.max())
-    raised = sizes.clamp(min=least * largest) if largest > 0.0 else torch.ones_like(sizes)
-    factor = torch.linalg.cholesky((vectors * raised) @ vectors.T)
+    factor = torch.linalg.cholesky((vectors * sizes.clamp(min=least * largest)) @ vectors.T)
     return factor
 
 

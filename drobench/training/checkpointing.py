@@ -17,7 +17,8 @@ from drobench.files import file_sha256, write_atomically
 from drobench.objective.sampling import Shard
 from drobench.solver.solver import state_from_dict, state_type
 from drobench.training.evaluation import Scores
-from drobench.training.solver_module import SolverModule, Task
+from drobench.training.solver_module import SolverModule
+from drobench.training.task import Task
 
 
 class PeriodicCheckpoint(pl.Callback):

@@ -22,10 +22,9 @@ from drobench.problem.problem import Problem
 from drobench.solver.communicator import Communicator
 from drobench.solver.solver import Solver
 from drobench.training.budget import BudgetConfig
-from drobench.training.evaluation import EvaluationConfig
 from drobench.training.run_log import RunLog
-from drobench.training.settings import TrainerConfig
-from drobench.training.solver_module import Task
+from drobench.training.settings import EvaluationConfig, TrainerConfig
+from drobench.training.task import Task
 from drobench.training.trainer import train
 
 _STEPS = 2

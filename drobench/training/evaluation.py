@@ -10,31 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from drobench.errors import SettingError, require_positive
 from drobench.objective.forms import Constrained, stationarity
 from drobench.problem.metrics import SplitScore
 from drobench.problem.problem import Problem
 
 _UNKNOWN = SplitScore()
-_SHORTEST = 1e-9
-
-
-@dataclass
-class EvaluationConfig:
-    """How often iterates are scored, which is neither timed nor counted but takes its time all the same."""
-
-    every_passes: float = 1.0
-    every_seconds: float | None = None
-    """Solver seconds between two looks at least, for methods that make thousands of passes; null: no such limit."""
-
-    def __post_init__(self) -> None:
-        require_positive(self, "every_passes", "every_seconds")
-        if self.every_passes < _SHORTEST:
-            # The passes until the next look are multiples of it, which with less would not be finite.
-            raise SettingError(
-                f"EvaluationConfig.every_passes must be at least {_SHORTEST}; found {self.every_passes!r}. Change "
-                "`every_passes=`."
-            )
 
 
 @dataclass(frozen=True)

@@ -1,63 +1,69 @@
-"""The one place that makes loggers: none, a CSV file, TensorBoard or Weights & Biases.
+"""The one place that makes the logs of runs, whichever logger was chosen.
 
-Only rank 0 logs. A logger follows a run and has no say in it: it changes neither the run's id nor its result.
+Only rank 0 logs. A logger follows a run and has no say in it: it changes neither the run's id nor its result, and where
+it fails the run goes on.
 """
 
 import importlib.util
-import shutil
+import warnings
 from pathlib import Path
+from typing import Any
 
 from pytorch_lightning.loggers import CSVLogger, Logger, TensorBoardLogger
 
 from drobench.errors import DrobenchError
+from drobench.registry import LoggerEntry
+from drobench.training.guarded_log import GuardedLog
 from drobench.training.run_log import RunCard, RunLog
-from drobench.training.settings import LoggerConfig
-
-# The package each logger needs, and how to get it.
-_PACKAGES = {"tensorboard": ("tensorboard", "drobench[tensorboard]"), "wandb": ("wandb", "wandb")}
 
 
-def check_logger(config: LoggerConfig) -> None:
+def check_logger(entry: LoggerEntry) -> None:
     """Raise where the package behind a logger is not installed, before anything is computed."""
-    package, install = _PACKAGES.get(config.name, (None, None))
-    if package is not None and importlib.util.find_spec(package) is None:
+    if entry.package and importlib.util.find_spec(entry.package) is None:
         raise DrobenchError(
-            f"logger={config.name} needs the package {package!r}, which is not installed. Install it with "
-            f"`pip install '{install}'`, or use logger=csv."
+            f"logger={entry.name} needs the package {entry.package!r}, which is not installed. Install it with "
+            f"`pip install '{entry.install or entry.package}'`, or use logger=csv."
         )
 
 
-def make_logger(config: LoggerConfig, card: RunCard, folder: Path, rank: int = 0) -> RunLog:
+def make_log(entry: LoggerEntry, settings: Any, card: RunCard, folder: Path, rank: int = 0) -> RunLog:
     """Return the log of a run, not yet opened.
 
     Args:
-        config: Which logger.
+        entry: The logger.
+        settings: An instance of its config.
         card: The run.
-        folder: Belongs to this run's log alone.
+        folder: Where the logs of this run are; the logger gets a folder of its own name in it.
         rank: Of this process; only rank 0 gets a log that leads anywhere.
     """
-    if rank != 0 or config.name == "none":
+    if rank != 0:
         return RunLog()
-    if config.name == "csv":
-        return CsvLog(folder)
-    if config.name == "tensorboard":
-        return TensorBoardLog(card, folder)
-    # Importing wandb takes most of a second, which nobody else should spend.
-    from drobench.training.wandb_log import WandbLog  # noqa: PLC0415
+    return GuardedLog(
+        entry.name, lambda: entry.factory(settings, card, folder / entry.name), card, marker(entry, folder)
+    )
 
-    return WandbLog(config, card, folder)
+
+def marker(entry: LoggerEntry, folder: Path) -> Path:
+    """Return the file that says that a run was logged to this logger, to its end."""
+    return folder / f".logged-{entry.name}"
 
 
 class CsvLog(RunLog):
-    """One row per evaluation in `metrics.csv`."""
+    """One row per evaluation in `metrics.csv`; the folder may hold other files."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def open(self, continued: bool) -> Logger:
         # A continued run logs its curve from the start again.
-        shutil.rmtree(self.folder, ignore_errors=True)
-        return CSVLogger(save_dir=self.folder, name="", version="")
+        for file in (self.folder / "metrics.csv", self.folder / "hparams.yaml"):
+            file.unlink(missing_ok=True)
+        logger = CSVLogger(save_dir=self.folder, name="", version="")
+        with warnings.catch_warnings():
+            # It is not: what lies there belongs to other loggers.
+            warnings.filterwarnings("ignore", message="Experiment logs directory .* exists and is not empty")
+            assert logger.experiment is not None
+        return logger
 
 
 class TensorBoardLog(RunLog):
@@ -68,7 +74,8 @@ class TensorBoardLog(RunLog):
         self.folder = folder
 
     def open(self, continued: bool) -> Logger:
-        shutil.rmtree(self.folder, ignore_errors=True)
+        for file in self.folder.glob("events.out.tfevents.*"):
+            file.unlink()
         logger = TensorBoardLogger(save_dir=self.folder, name="", version="", default_hp_metric=False)
         logger.log_hyperparams({**self.card.config, "run_id": self.card.run_id})
         return logger

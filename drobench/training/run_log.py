@@ -28,6 +28,8 @@ class RunLog:
     opened, because the run was refused before it started, leaves no trace.
     """
 
+    lost = False
+    """Whether some of the run could not be logged."""
     _failed = False
 
     def open(self, continued: bool) -> Logger | None:

@@ -1,8 +1,10 @@
-"""Settings of the trainer and the logger, apart from Lightning so that reading a configuration stays quick."""
+"""Settings of trainer, wandb and evaluation, apart from torch so that reading a configuration stays quick."""
 
 from dataclasses import dataclass, field
 
-from drobench.errors import DrobenchError, require_one_of, require_positive
+from drobench.errors import DrobenchError, SettingError, require_one_of, require_positive
+
+_SHORTEST = 1e-9
 
 
 @dataclass
@@ -48,11 +50,9 @@ class TrainerConfig:
 
 
 @dataclass
-class LoggerConfig:
-    """Where metrics go besides the record."""
+class WandbConfig:
+    """Settings of Weights & Biases."""
 
-    name: str = "none"
-    """`none`, `csv`, `wandb` or `tensorboard`. The settings below are those of `wandb`."""
     project: str = "drobench"
     entity: str | None = None
     """User or team; null: the default of whoever is logged in."""
@@ -63,5 +63,22 @@ class LoggerConfig:
     tags: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        require_one_of(self, "name", ("none", "csv", "wandb", "tensorboard"))
         require_one_of(self, "mode", ("auto", "online", "offline", "disabled"))
+
+
+@dataclass
+class EvaluationConfig:
+    """How often iterates are scored, which is neither timed nor counted but takes its time all the same."""
+
+    every_passes: float = 1.0
+    every_seconds: float | None = None
+    """Solver seconds between two looks at least, for methods that make thousands of passes; null: no such limit."""
+
+    def __post_init__(self) -> None:
+        require_positive(self, "every_passes", "every_seconds")
+        if self.every_passes < _SHORTEST:
+            # The passes until the next look are multiples of it, which with less would not be finite.
+            raise SettingError(
+                f"EvaluationConfig.every_passes must be at least {_SHORTEST}; found {self.every_passes!r}. Change "
+                "`every_passes=`."
+            )

@@ -18,7 +18,8 @@ from drobench.errors import DrobenchError
 from drobench.training.checkpointing import PeriodicCheckpoint
 from drobench.training.run_log import RunLog
 from drobench.training.settings import TrainerConfig
-from drobench.training.solver_module import SolverModule, Task
+from drobench.training.solver_module import SolverModule
+from drobench.training.task import Task
 
 # An endless supply of batch numbers: the budget, not the data loader, ends a run. Lightning adds up the lengths of all
 # ranks in 64 bits, which leaves room for millions of them.

@@ -14,11 +14,11 @@ import wandb
 
 from drobench.results.comparison.board import Leaderboard
 from drobench.results.report.formats import csv_columns, csv_rows, format_markdown
-from drobench.training.settings import LoggerConfig
+from drobench.training.settings import WandbConfig
 from drobench.training.wandb_session import start_run, tolerated
 
 
-def log_leaderboard(leaderboard: Leaderboard, run_ids: Iterable[str], config: LoggerConfig, logs: Path) -> None:
+def log_leaderboard(leaderboard: Leaderboard, run_ids: Iterable[str], config: WandbConfig, logs: Path) -> None:
     """Log the boards as tables, and as an artifact that gets a new version whenever they change.
 
     Args:
@@ -70,7 +70,7 @@ def tables_of(leaderboard: Leaderboard) -> dict[str, wandb.Table]:
     for title, rows in itertools.groupby(csv_rows(leaderboard), key=lambda row: str(row[0])):
         columns = zip(*(row[1:] for row in rows), strict=True)
         data = zip(*(_of_one_type(column) for column in columns), strict=True)
-        tables[title] = wandb.Table(columns=[*csv_columns()[1:]], data=[list(row) for row in data])
+        tables[title] = wandb.Table(columns=[*csv_columns(leaderboard.further)[1:]], data=[list(row) for row in data])
     return tables
 
 

@@ -16,9 +16,10 @@ from typing import Any
 import wandb
 from pytorch_lightning.loggers import Logger
 
-from drobench.results.record import ITERATES, Record, short_id
+from drobench.results.record import Record, short_id
 from drobench.training.run_log import RunCard, RunLog
-from drobench.training.settings import LoggerConfig
+from drobench.training.settings import WandbConfig
+from drobench.training.summary import summary_of
 from drobench.training.wandb_session import start_run, tolerated
 
 AXES = ("oracle_calls", "passes", "solver_seconds")
@@ -30,7 +31,7 @@ _ID_DIGITS = 32
 class WandbLog(RunLog, Logger):
     """One run at Weights & Biases, which is at the same time the logger that Lightning hands rows to."""
 
-    def __init__(self, config: LoggerConfig, card: RunCard, folder: Path) -> None:
+    def __init__(self, config: WandbConfig, card: RunCard, folder: Path) -> None:
         super().__init__()
         self.config = config
         self.card = card
@@ -97,25 +98,5 @@ class WandbLog(RunLog, Logger):
             try:
                 yield
             except Exception:
-                self.run = None
+                self.run, self.lost = None, True
                 raise
-
-
-def summary_of(record: Record) -> dict[str, Any]:
-    """Return the outcome of a run as flat names and values; what is unknown is left out."""
-    parts = {
-        **{name: getattr(record.iterates, name) for name in ITERATES},
-        "oracle": record.oracle,
-        "seconds": record.seconds,
-        "communication": record.communication,
-    }
-    flat: dict[str, Any] = {"status": str(record.status), "reason": record.reason}
-    if record.outcome is not None:
-        flat["outcome"] = str(record.outcome)
-    if record.optimum is not None:
-        flat["optimum"] = record.optimum.value
-    for part, content in parts.items():
-        if content is not None:
-            values = {**vars(content), **getattr(content, "extra", {})}
-            flat |= {f"{part}/{name}": value for name, value in values.items() if not isinstance(value, dict)}
-    return {name: value for name, value in flat.items() if value is not None}

@@ -11,7 +11,7 @@ from typing import Any
 import wandb
 from requests.utils import get_netrc_auth
 
-from drobench.training.settings import LoggerConfig
+from drobench.training.settings import WandbConfig
 
 
 class WandbFailed(UserWarning):
@@ -40,7 +40,7 @@ def credentials_found() -> bool:
     return settings.api_key is not None or get_netrc_auth(settings.base_url) is not None
 
 
-def mode_of(config: LoggerConfig) -> str:
+def mode_of(config: WandbConfig) -> str:
     """Return wandb's mode: the one asked for, else that of WANDB_MODE, else online exactly where there is a key."""
     if config.mode != "auto":
         return config.mode
@@ -48,7 +48,7 @@ def mode_of(config: LoggerConfig) -> str:
 
 
 def start_run(
-    config: LoggerConfig,
+    config: WandbConfig,
     folder: Path,
     *,
     identity: str,
@@ -57,14 +57,14 @@ def start_run(
     settings: dict[str, Any],
     continued: bool = False,
 ) -> "wandb.Run":
-    """Start a run whose files go to `folder`, which is emptied first.
+    """Start a run whose files go to `folder`, from which those of wandb are removed first.
 
     A run that is continued takes up the history it left behind. One that begins anew replaces it, since the same id
     means the same computation.
 
     Args:
         config: Project, entity, mode, group and tags.
-        folder: Belongs to this run alone.
+        folder: Belongs to this run.
         identity: Its id, the same for the same computation.
         name: For people.
         job_type: By which runs are filtered.
@@ -72,8 +72,8 @@ def start_run(
         continued: Whether this goes on with an earlier run.
     """
     # An earlier attempt without the network would be uploaded beside this one, its rows a second time.
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    shutil.rmtree(folder / "wandb", ignore_errors=True)
+    folder.mkdir(parents=True, exist_ok=True)
     labels: dict[str, Any] = {"project": config.project, "entity": config.entity}
     if "WANDB_SWEEP_ID" in os.environ:
         # An agent of `wandb sweep` has fixed these.

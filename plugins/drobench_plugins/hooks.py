@@ -3,7 +3,7 @@
 Heavy imports happen inside the hooks, so that finding the plugin costs nothing.
 """
 
-from drobench.registry import DatasetEntry, LossEntry, ModelEntry, ProblemEntry, SolverEntry, hookimpl
+from drobench.registry import DatasetEntry, LoggerEntry, LossEntry, ModelEntry, ProblemEntry, SolverEntry, hookimpl
 
 drobench_api = 1
 
@@ -59,18 +59,22 @@ def drobench_problems() -> list[ProblemEntry]:
         constrained_quadratic,
         divergence_classification,
         divergence_regression,
+        further_adversaries,
         group_classification,
         intersectional_fairness,
         noisy_group_fairness,
         ranking_fairness,
         wasserstein_logistic,
+        wasserstein_regression,
     )
 
     modules = (
         divergence_classification,
         divergence_regression,
+        further_adversaries,
         group_classification,
         wasserstein_logistic,
+        wasserstein_regression,
         noisy_group_fairness,
         intersectional_fairness,
         ranking_fairness,
@@ -130,3 +134,11 @@ def drobench_losses() -> list[LossEntry]:
     from drobench_plugins.losses import of_margins, of_residuals  # noqa: PLC0415
 
     return [*of_margins.entries(), *of_residuals.entries()]
+
+
+@hookimpl
+def drobench_loggers() -> list[LoggerEntry]:
+    """Return the loggers of this package."""
+    from drobench_plugins.loggers import ours  # noqa: PLC0415
+
+    return ours.entries()

@@ -13,7 +13,7 @@ import pytest
 from app_samples import HEAD, MISBEHAVING, SMALL, configured, forget_module, write_package
 from hydra.core.config_store import ConfigStore
 
-from drobench.app.config import PLUGIN_GROUPS, RunConfig
+from drobench.app.config import CHOSEN_GROUPS, RunConfig
 from drobench.registry import Catalogue, load_catalogue
 from drobench.results.record import Record
 
@@ -31,7 +31,7 @@ def _clean_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[
     # A program that is started in the background ignores Ctrl-C, and so would everything started here.
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
-    for group in PLUGIN_GROUPS:
+    for group in CHOSEN_GROUPS:
         # A guest stays a choice of its group for the life of the process, unless it is taken out.
         ConfigStore.instance().repo.pop(group, None)
     signal.signal(signal.SIGINT, handler)

@@ -1,12 +1,13 @@
-"""The Python interface: `run`, `leaderboard`, `load_solution`."""
+"""The Python interface: `run`, `runs`, `leaderboard`, `plot`, `load_solution`."""
 
 import numpy as np
 import pytest
 from app_samples import SMALL
 
-from drobench import leaderboard, load_solution, run
+from drobench import leaderboard, load_solution, plot, run, runs
 from drobench.app.results_folder import default_results
 from drobench.errors import DrobenchError
+from drobench.results.comparison.filters import Filter
 from drobench.results.comparison.leaderboard import NothingToCompare
 from drobench.results.record import Status
 from drobench.results.store import ResultStore, UnknownRun
@@ -16,7 +17,7 @@ def raw_breast_cancer():
     from sklearn.datasets import load_breast_cancer
 
     source = load_breast_cancer()
-    return source.data, 1 - source.target
+    return source.data, source.target
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +83,8 @@ def test_scores_are_real_numbers_whose_sign_is_the_prediction(trained):
     features, _ = raw_breast_cancer()
     scores = solution.scores(features[:50])
     assert scores.shape == (50,)
-    np.testing.assert_array_equal(solution.predict(features[:50]), scores > 0)
+    # scikit-learn calls the positive class, malignant, 0.
+    np.testing.assert_array_equal(solution.predict(features[:50]), scores <= 0)
     point, mean, scale = solution.point, solution.feature_mean, solution.feature_scale
     np.testing.assert_allclose(scores, (features[:50] - mean) / scale @ point[:-1] + point[-1], rtol=1e-10)
     np.testing.assert_array_equal(solution.predict(features[:50].tolist()), solution.predict(features[:50]))
@@ -162,6 +164,39 @@ def test_the_leaderboard_compares_what_is_there(finished, tmp_path):
         leaderboard(tmp_path / "empty")
     with pytest.raises(DrobenchError, match="iterate"):
         leaderboard(folder, iterate="first")
+
+
+def test_the_leaderboard_prints_itself_and_is_a_frame(finished):
+    folder, records = finished
+    found = leaderboard(folder)
+    assert "rank  solver" in str(found)
+    assert set(found.to_frame()["solver"]) == set(records)
+    assert found._repr_html_().count("<table>") == len(found.boards)
+
+
+def test_runs_are_a_frame(finished):
+    folder, records = finished
+    frame = runs(folder)
+    assert set(frame["run_id"]) == {record.run_id for record in records.values()}
+    gaps = dict(zip(frame["solver"], frame["gap"], strict=True))
+    assert gaps == {solver: record.iterates.last.gap for solver, record in records.items()}
+    assert runs(folder, only=Filter(solver=["sc*"]))["solver"].to_list() == ["scgd"]
+
+
+def test_a_run_that_cannot_be_read_is_left_out_of_the_frame_with_a_warning(finished):
+    folder, records = finished
+    (folder / records["scgd"].run_id / "record.json").write_text("{")
+    with pytest.warns(UserWarning, match=records["scgd"].run_id):
+        frame = runs(folder)
+    assert sorted(frame["solver"]) == ["gcivr", "unconstrained"]
+
+
+def test_plot_returns_the_figure_that_is_named(finished):
+    folder, _ = finished
+    assert "_by_" in plot(results=folder).name
+    assert plot("*stationarity*", folder).name.endswith("_stationarity_by_oracle_calls")
+    with pytest.raises(DrobenchError, match=r"no figure 'speed'.*relative_gap_by_oracle_calls"):
+        plot("speed", folder)
 
 
 def test_a_run_inside_a_thread_works_even_with_a_timeout(tmp_path):

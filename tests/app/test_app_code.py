@@ -8,6 +8,8 @@ from app_samples import SMALL, forget_module, write_package
 
 from drobench.app.cell import run_cell
 from drobench.app.code import FRAMEWORK, code_of, framework_files, plugin_files, plugins_of
+from drobench.app.freshness import why_stale
+from drobench.app.prepare import prepare
 from drobench.registry import load_catalogue
 
 PLUGIN = """
@@ -152,3 +154,100 @@ class TestStrangers:
         found = read()
         assert "visiting/unrelated.py" in found
         assert checksum(found) == checksum(read())
+
+
+WRAPPED = """
+from drobench import ProblemEntry, hookimpl
+from drobench.objective.forms import NativeForm
+from drobench_plugins.problems.divergence_classification import DivergenceClassification, KLClassificationConfig
+
+
+class Wrapped(NativeForm):
+    samples = value = smooth_gradient = convex = None
+
+    def __init__(self, risk):
+        self.risk, self.regularizer, self.dimension, self.samples = risk, risk.regularizer, risk.dimension, risk.samples
+        self.value, self.smooth_gradient, self.convex = risk.value, risk.smooth_gradient, risk.convex
+
+
+class Problem(DivergenceClassification):
+    def __init__(self, *given):
+        super().__init__(*given)
+        self.risk, self.form = self.form, Wrapped(self.form)
+
+    def worst_case(self, losses):
+        return self.risk.ambiguity.worst_case(losses)
+
+
+@hookimpl
+def drobench_problems():
+    return [ProblemEntry(name="wrapped", summary="Wrapped.", config=KLClassificationConfig, factory=Problem)]
+"""
+
+UNWRAP = """
+from drobench import hookimpl
+from drobench.objective.forms import RobustRisk
+from drobench.reformulation.reformulation import Reformulation
+from drobench.registry import ReformulationEntry
+from wrapped_problem import Wrapped
+
+
+class Unwrap(Reformulation):
+    name = "unwrap"
+    produces = RobustRisk
+
+    def __init__(self, config):
+        pass
+
+    def accepts(self, form):
+        return isinstance(form, Wrapped)
+
+    def apply(self, form, options):
+        return form.risk
+
+
+@hookimpl
+def drobench_reformulations():
+    return [ReformulationEntry(name="unwrap", summary="Unwraps.", factory=Unwrap)]
+"""
+
+
+class TestSteps:
+    @pytest.fixture
+    def installed(self, tmp_path, monkeypatch):
+        """Install a problem of a form of its own, and in another package the step from there to ours."""
+        site = write_package(tmp_path / "site", "wrapped_problem", WRAPPED, "problem-package")
+        write_package(site, "unwrapping_step", UNWRAP, "step-package")
+        monkeypatch.syspath_prepend(str(site))
+
+        def forget():
+            for name in ("wrapped_problem", "unwrapping_step"):
+                forget_module(name)
+            load_catalogue.cache_clear()
+
+        def read():
+            forget()
+            return load_catalogue()
+
+        yield site / "unwrapping_step.py", read
+        forget()
+
+    def test_a_step_on_the_route_takes_part_and_one_beside_it_does_not(self, installed, configure):
+        catalogue = installed[1]()
+        words = ("problem=wrapped", "solver=prox_gradient")
+        record = run_cell(configure(*words, base=SMALL, using=catalogue), catalogue)
+        assert record.others["route"] == ["unwrap", "kl_penalty"], record.reason
+        assert set(record.code) == {"drobench", "problem-package", "step-package"}
+        other = run_cell(configure("solver=prox_gradient", base=SMALL, using=catalogue), catalogue)
+        assert set(other.code) == {"drobench"}
+
+    def test_an_edit_of_the_step_makes_the_run_stale(self, installed, configure):
+        file, read = installed
+        catalogue = read()
+        config = configure("problem=wrapped", "solver=prox_gradient", base=SMALL, using=catalogue)
+        record = run_cell(config, catalogue)
+        assert run_cell(config, catalogue).started_at == record.started_at
+        file.write_text(file.read_text() + "# edited\n")
+        catalogue = read()
+        stale = why_stale(record, prepare(config, catalogue).code_along(record.others["route"]))
+        assert stale == "the code of reformulation 'unwrap' has changed since"

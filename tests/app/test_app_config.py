@@ -12,7 +12,7 @@ import yaml
 from app_samples import SMALL, catalogue_with, forget_module, guest, write_package
 
 from drobench.app.config import (
-    REGISTRY_GROUPS,
+    CHOSEN_GROUPS,
     ConfigError,
     compose,
     data_dir,
@@ -27,7 +27,7 @@ from drobench.app.identity import identify
 from drobench.errors import DrobenchError, SettingError
 from drobench.registry import UnknownName, load_catalogue
 
-GROUPS = ("budget", "trainer", "logger", "experiment", "debug")
+GROUPS = ("budget", "trainer", "experiment", "debug")
 
 
 def files_of(group):
@@ -36,14 +36,14 @@ def files_of(group):
 
 def plugin_choices():
     found = load_catalogue()
-    groups = {group: getattr(found, f"{group}s") for group in REGISTRY_GROUPS}
+    groups = {group: getattr(found, f"{group}s") for group in CHOSEN_GROUPS}
     return [(group, name) for group, entries in groups.items() for name in entries]
 
 
 @pytest.mark.parametrize(("group", "name"), [choice for group in GROUPS for choice in files_of(group)])
 def test_every_file_of_a_group_composes(configure, group, name):
     config = configure(f"{group}={name}", base=())
-    if group in ("model", "trainer", "logger"):
+    if group in ("model", "trainer"):
         assert getattr(config, group).name == name
 
 
@@ -440,7 +440,7 @@ def test_what_hydra_stumbles_over_is_a_message(configure, word):
 
 def test_nothing_of_the_environment_enters_a_stored_configuration(configure, catalogue, monkeypatch):
     monkeypatch.setenv("A_SECRET", "hunter2")
-    text = to_yaml(configure("seed=5"))
+    text = to_yaml(configure("seed=5", "logger=wandb"))
     for written in ("${oc.env:A_SECRET}", '"\\x24{oc.env:A_SECRET}"', "x${seed}", "'${'"):
         stranger = text.replace("project: drobench", f"project: {written}")
         assert stranger != text
@@ -453,7 +453,7 @@ def test_nothing_of_the_environment_enters_a_stored_configuration(configure, cat
 
 def test_what_could_not_be_read_again_is_not_begun(configure):
     with pytest.raises(ConfigError, match=r"logger\.project"):
-        configure("logger.project=\\${seed}", base=())
+        configure("logger=wandb", "logger.project=\\${seed}", base=())
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from app_samples import catalogue_with, guest, with_solver
 
 from drobench.app.loading import load_dataset
 from drobench.app.optimum import RELATIVE_TOLERANCE, find_optimum
-from drobench.objective.forms import FiniteSum, RobustRisk
+from drobench.objective.forms import FiniteSum, NativeForm, RobustRisk
 from drobench.reformulation.certificates import lower_bound
 from drobench.registry.models import model_of
 
@@ -259,3 +259,45 @@ def test_without_any_reference_solver_the_reason_says_so(optimum_of, catalogue):
     found = optimum_of(using=without)
     assert found.optimum is None
     assert "no exact reference solver" in found.reason
+
+
+class Wrapped(NativeForm):
+    """A form that drobench does not know: a robust risk under another name."""
+
+    def __init__(self, risk):
+        self.risk, self.dimension, self.regularizer = risk, risk.dimension, risk.regularizer
+
+    samples = property(lambda self: self.risk.samples)
+    convex = property(lambda self: self.risk.convex)
+
+    def value(self, point):
+        return self.risk.value(point)
+
+    def smooth_gradient(self, point):
+        return self.risk.smooth_gradient(point)
+
+
+class Bounded(Wrapped):
+    def lower_bound(self, point, dual=None):
+        return lower_bound(self.risk, point, dual)
+
+
+@pytest.mark.parametrize("form", [Wrapped, Bounded])
+def test_an_own_form_is_certified_by_its_own_bound_and_not_without(form, configure, catalogue, tmp_path):
+    problem = problem_of(configure(), catalogue)
+    known = find_optimum(problem, {"form": "known"}, catalogue, tmp_path).optimum
+    exact = catalogue.solver("exact_convex").entry.factory
+
+    class Unwrapping(exact):
+        def _solve(self, wrapped, start):
+            return super()._solve(wrapped.risk, start)
+
+    using = with_solver(catalogue, "exact_convex", factory=Unwrapping, accepts=(Wrapped,))
+    problem.form = form(problem.form)
+    found = find_optimum(problem, {"form": form.__name__}, using, tmp_path)
+    if form is Bounded:
+        assert found.optimum.value == known.value
+        assert found.optimum.certificate == known.certificate
+    else:
+        assert found.optimum is None
+        assert "a Wrapped can bring its own `lower_bound`" in found.reason

@@ -14,7 +14,6 @@ from drobench.app.prepare import prepare
 from drobench.data.dataset import DatasetConfig
 from drobench.errors import DrobenchError
 from drobench.registry import Catalogue, DatasetEntry, NeedsNotMet, ProblemEntry
-from drobench.training import loggers
 
 
 def failing_dataset(**changes):
@@ -94,7 +93,9 @@ def test_other_machines_are_refused_unless_the_ranks_are_there_already(configure
 
 
 def test_a_logger_that_is_not_installed_is_raised_at_once_but_not_where_nobody_logs(configure, catalogue, monkeypatch):
-    monkeypatch.setitem(loggers._PACKAGES, "tensorboard", ("no_such_package", "no_such_package"))
+    found = catalogue.logger("tensorboard")
+    missing = dataclasses.replace(found, entry=dataclasses.replace(found.entry, package="no_such_package"))
+    catalogue = dataclasses.replace(catalogue, loggers={**catalogue.loggers, "tensorboard": missing})
     config = configure("logger=tensorboard")
     with pytest.raises(DrobenchError, match="needs the package 'no_such_package'"):
         prepare(config, catalogue)

@@ -48,6 +48,11 @@ class TestVerify:
             (("oracle", "inner_values"), 1, "oracle.inner_values: recorded 1"),
             (("oracle", "passes"), 0.5, "oracle.passes: recorded 0.5"),
             (("iterates", "last", "extra", "test_worst_class_error"), 0.0, "last.test_worst_class_error: recorded 0.0"),
+            (
+                ("metrics", "worst_class_error"),
+                {"better": "more", "unit": "share"},
+                "metrics.worst_class_error.better: recorded 'more', found 'less'",
+            ),
             (("iterates", "last", "step"), 77, "last.step, in the curve: recorded 77"),
             (("iterates", "best_feasible", "objective"), 0.01, "best_feasible.objective"),
             (("seconds", "solver"), 1e-9, "seconds.solver: recorded 1e-09"),

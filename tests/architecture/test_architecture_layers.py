@@ -94,6 +94,16 @@ def test_listing_the_plugins_loads_neither_lightning_nor_hydra():
     assert not loaded & {"pytorch_lightning", "wandb", "hydra", "cvxpy", "sklearn"}
 
 
+@pytest.mark.process
+def test_fitting_an_estimator_loads_neither_lightning_nor_hydra():
+    statement = (
+        "from drobench.estimators import DROClassifier; DROClassifier().fit([[0.0], [1.0], [2.0], [3.0]], [0, 1, 0, 1])"
+    )
+    loaded = modules_after(statement)
+    assert {"sklearn", "drobench_plugins.hooks"} <= loaded
+    assert not loaded & {"pytorch_lightning", "wandb", "hydra", "omegaconf", "cvxpy", "polars"}
+
+
 def test_every_public_name_is_there():
     for name in drobench.__all__:
         found = getattr(drobench, name)
@@ -146,8 +156,8 @@ HOMONYMS = {
     "tabular": "the CSS property tabular-nums",
 }
 # Where an example of a command must name something, or says what to type next.
-EXAMPLES = {"__init__.py", "app/api.py", "app/cli.py", "app/composer.py"}
-EXAMPLES |= {f"app/commands/{name}.py" for name in ("data", "plugins", "run")}
+EXAMPLES = {"__init__.py", "app/api.py", "app/cli.py", "app/composer.py", "app/new_package.py"}
+EXAMPLES |= {f"app/commands/{name}.py" for name in ("data", "plugins", "run", "runs", "settings")}
 WORD = re.compile(r"(?P<chosen>\b(?:solver|problem|dataset)=)?(?<![\w.])(?P<word>[a-z][a-z0-9_]*)(?!\w)")
 
 

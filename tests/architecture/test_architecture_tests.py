@@ -4,7 +4,7 @@ import ast
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-ROOMS = ("app", "data", "objective", "reformulation", "registry", "results", "solver", "training")
+ROOMS = ("app", "data", "estimators", "objective", "reformulation", "registry", "results", "solver", "training")
 # Modules without a file of their own, and why.
 TESTED_ELSEWHERE = {
     "registry/hookspecs.py": "three empty functions; every test of the plugins calls them",

@@ -52,10 +52,23 @@ CASES = {
     ],
     "benchmarks.speed.harness": [Case((r"^Lightning harness / bare loop", r"with start-up \(100 steps\)"))],
     "benchmarks.speed.help": [Case((r"^drobench --help / import hydra +[\d.]+ m?s",))],
+    "benchmarks.speed.startup": [
+        Case(
+            (
+                r"^drobench run --help / import hydra +[\d.]+ m?s",
+                r"^drobench leaderboard / import hydra +[\d.]+ m?s",
+                r"^a finished run again / import hydra +[\d.]+ m?s",
+                r"^a run of one step / import torch, pytorch_lightning +[\d.]+ m?s",
+            )
+        )
+    ],
     "benchmarks.speed.constraints": [
         Case((r"^all \d+ groups at once / a loop", "^GCIVR step .* Communities", "^GCIVR step .* Adult"))
     ],
     "benchmarks.speed.parsing": [Case(("^reading MSLR text / scikit-learn", "^reading MSLR binary / scikit-learn"))],
+    "benchmarks.speed.estimators": [
+        Case((r"^DROClassifier, kl, 569 x 30 / LogisticRegression +[\d.]+ m?s", r"^DROClassifier, CVaR, 569"))
+    ],
     "benchmarks.speed.leaderboard": [Case((r"^leaderboard of 200 runs on 2 boards / reading their files +\d",))],
     "benchmarks.speed.memory": [
         Case(

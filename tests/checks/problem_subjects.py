@@ -1,16 +1,18 @@
 """A small problem that passes its checks, and one of it for each promise that can be broken."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
 from drobench.objective.ambiguity_sets import KLPenalty
-from drobench.objective.forms import Constrained, Constraints, FiniteSum, RobustRisk
+from drobench.objective.forms import Constrained, Constraints, FiniteSum, NativeForm, RobustRisk
 from drobench.objective.losses import LinearMarginLosses, LogisticLoss
 from drobench.objective.predictor import build_predictor
 from drobench.objective.regularizers import ElasticNet
-from drobench.problem.metrics import SplitScore, binary_errors
+from drobench.problem.metrics import Metric, SplitScore, binary_errors
 from drobench.problem.problem import Problem
+from drobench.problem.row_scores import RowScores
+from drobench.reformulation.reformulation import Reformulation
 from drobench.registry import ProblemEntry
 
 
@@ -175,6 +177,36 @@ class ScoresWhatIsNotThere(Risk):
         return super().score(point, split) or SplitScore(error=0.5)
 
 
+class Described(Risk):
+    """A good one that measures more, and scores single rows."""
+
+    metrics = (Metric("accuracy", better="more"),)
+
+    def score(self, point, split):
+        plain = super().score(point, split)
+        return None if plain is None else replace(plain, extra={"accuracy": 1.0 - plain.error})
+
+    def row_scores(self, point, split):
+        rows = self.splits[split]
+        return None if rows is None else RowScores(rows.labels, self.predictor.scores(point, rows.features))
+
+
+class DescribedTwice(Described):
+    metrics = (*Described.metrics, *Described.metrics)
+
+
+class SplitInFront(Risk):
+    def score(self, point, split):
+        plain = super().score(point, split)
+        return None if plain is None else replace(plain, extra={"test_accuracy": 1.0 - plain.error})
+
+
+class LosesARow(Described):
+    def row_scores(self, point, split):
+        rows = super().row_scores(point, split)
+        return None if rows is None else RowScores(rows.truth[1:], rows.scores[1:])
+
+
 class AlwaysDouble(Risk):
     def __init__(self, config, dataset, model) -> None:
         super().__init__(config, dataset.to("cpu", torch.float64), model)
@@ -224,3 +256,44 @@ def entry(factory=Risk, **changes) -> ProblemEntry:
         **changes,
     }
     return ProblemEntry(**fields)
+
+
+class HiddenRisk(Risk):
+    """A good one, of a form of its own: a robust risk within a form that only a plugin's step opens."""
+
+    def __init__(self, config, dataset, model) -> None:
+        super().__init__(config, dataset, model)
+        self.form = Hidden(self.form)
+
+
+class Hidden(NativeForm):
+    def __init__(self, risk):
+        self.risk, self.dimension, self.regularizer = risk, risk.dimension, risk.regularizer
+
+    samples = property(lambda self: self.risk.samples)
+    convex = property(lambda self: self.risk.convex)
+
+    def value(self, point):
+        return self.risk.value(point)
+
+    def smooth_gradient(self, point):
+        return self.risk.smooth_gradient(point)
+
+
+class Opening(Reformulation):
+    name = "opening"
+    consumes = Hidden
+    produces = RobustRisk
+
+    def accepts(self, form):
+        return isinstance(form, Hidden)
+
+    def apply(self, form, options):
+        return form.risk
+
+
+class OpeningWrongly(Opening):
+    """It makes another problem of it."""
+
+    def apply(self, form, options):
+        return RobustRisk(form.risk.losses, KLPenalty(0.1), form.risk.regularizer)

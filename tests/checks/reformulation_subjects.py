@@ -9,7 +9,9 @@ from drobench.objective.composite import Composite
 from drobench.objective.forms import FiniteSum, MinMax, RobustRisk
 from drobench.objective.group_adversary import GroupAdversary
 from drobench.objective.losses import LinearMarginLosses, LogisticLoss
+from drobench.objective.power_divergences import CressieReadBall, CressieReadPenalty
 from drobench.objective.regularizers import ElasticNet
+from drobench.objective.tail_risks import CappedKL, TotalVariationBall
 from drobench.reformulation.divergence import CVaRToComposite
 from drobench.reformulation.reformulation import Reformulation
 from drobench.reformulation.saddle import DivergenceSaddle
@@ -51,6 +53,7 @@ def adversaries(dtype):
     (plain,) = examples(dtype)
     groups = GroupAdversary(torch.arange(20) % 3, KLPenalty(0.5))
     sets = (KLPenalty(0.5), KLBall(0.2), Chi2Variance(1.0), Chi2Penalty(0.7), Chi2Ball(0.4), CVaR(0.3), groups)
+    sets += (CappedKL(0.3, 0.5), CressieReadPenalty(3.0, 0.5), CressieReadBall(1.5, 0.3), TotalVariationBall(0.2))
     return [RobustRisk(plain.losses, ambiguity, plain.regularizer) for ambiguity in sets]
 
 

@@ -18,7 +18,7 @@ WORDS = ("images", "groups", "attributes", "queries", "relevance")
 
 
 @pytest.mark.parametrize("target", ["labels", "binary_labels", "targets"])
-@pytest.mark.parametrize("words", [set(words) for size in (0, 1, 2, 5) for words in combinations(WORDS, size)], ids=str)
+@pytest.mark.parametrize("words", [words for size in (0, 1, 2, 5) for words in combinations(WORDS, size)], ids="-".join)
 def test_what_is_made_provides_what_is_needed(target, words):
     needs = frozenset({target, *words})
     dataset = made_dataset(needs)

@@ -8,7 +8,7 @@ import pytest
 from drobench.checks import ProblemChecks
 from drobench.checks.running import run_checks
 from drobench.errors import DrobenchError
-from drobench.registry import load_catalogue
+from drobench.registry import ReformulationEntry, Registered, load_catalogue
 
 BROKEN = {
     "no_reference": (subjects.entry(reference=""), {"entry_is_complete"}),
@@ -51,6 +51,9 @@ BROKEN = {
         subjects.entry(subjects.ScoresWhatIsNotThere),
         {"a_missing_split_has_no_score"},
     ),
+    "described_twice": (subjects.entry(subjects.DescribedTwice), {"metrics_have_plain_names"}),
+    "split_in_front": (subjects.entry(subjects.SplitInFront), {"metrics_have_plain_names"}),
+    "loses_a_row": (subjects.entry(subjects.LosesARow), {"row_scores_are_of_the_rows"}),
     "always_double": (subjects.entry(subjects.AlwaysDouble), {"precision_is_that_of_the_data"}),
 }
 
@@ -71,6 +74,12 @@ class TestRandomStart(OnBreastCancer):
     entry = subjects.entry(subjects.RandomStart)
 
 
+class TestDescribed(OnBreastCancer):
+    """A good one that measures more."""
+
+    entry = subjects.entry(subjects.Described)
+
+
 class TestNetworkRisk(OnBreastCancer):
     """A good one that takes networks."""
 
@@ -85,6 +94,32 @@ class TestBounded(OnBreastCancer):
 
 # Among the checks of a problem is that its optimum is found and proved.
 @pytest.mark.convergence
+def with_step(step):
+    """Checks of a problem of a form of its own, with the step to ours among what is installed."""
+
+    class OnHidden(OnBreastCancer):
+        entry = subjects.entry(subjects.HiddenRisk)
+
+        def catalogue(self):
+            entry = ReformulationEntry(name="opening", summary="Opens.", factory=lambda config: step())
+            found = {"opening": Registered(entry, "mine", "mine", "1.0")}
+            return replace(load_catalogue(), reformulations=found)
+
+    return OnHidden
+
+
+class TestHidden(with_step(subjects.Opening)):
+    """A form of its own, whose way to a composite is a chain."""
+
+
+def test_a_chain_that_changes_the_problem_is_found_out():
+    results = run_checks({"TestHidden": with_step(subjects.OpeningWrongly)})
+    failed = {result.check for result in results if result.outcome == "failed"}
+    assert {"reformulations_keep_the_value", "recover_returns_points_of_the_problem"} & failed
+    whole = run_checks({"TestHidden": with_step(subjects.Opening)})
+    assert not [result for result in whole if result.outcome == "failed"]
+
+
 @pytest.mark.parametrize("name", BROKEN)
 def test_exactly_the_check_of_a_broken_promise_fails(name):
     entry, expected = BROKEN[name]

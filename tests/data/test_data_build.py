@@ -1,11 +1,13 @@
 """From arrays to a dataset: its form, and the checksum of what it holds."""
 
 import numpy as np
+import pytest
 import torch
 from data_samples import plain, raw, row_numbers
 
 from drobench.data.build import build_dataset
-from drobench.data.dataset import DatasetConfig
+from drobench.data.dataset import DataError, DatasetConfig
+from drobench.data.encoder import number_encoder
 
 
 def test_a_dataset_has_the_promised_form():
@@ -91,3 +93,31 @@ def test_the_checksum_knows_which_split_a_row_is_in():
     test = build_dataset("toy", features, labels, plain(split=[0.5, 0, 0.5]))
     assert row_numbers(validation.validation) == row_numbers(test.test)
     assert validation.sha256 != test.sha256
+
+
+def test_by_default_the_features_are_the_raw_rows_and_classes_are_called_by_their_labels():
+    features, labels = raw()
+    dataset = build_dataset("toy", features, labels + 5, DatasetConfig())
+    assert dataset.encoder == number_encoder(["x1", "x2", "x3"], classes=(5, 6))
+    assert {type(label) for label in dataset.encoder.classes} == {int}
+
+
+@pytest.mark.parametrize(
+    ("names", "classes", "words"),
+    [
+        (["x1", "x2"], (0, 1), "found 2 features, x1, x2, and 2 classes"),
+        (["x1", "x2", "x4"], (0, 1), "found 3 features, x1, x2, x4, and 2 classes"),
+        (["x1", "x2", "x3"], (0, 1, 2), "and 3 classes"),
+    ],
+)
+def test_an_encoder_of_something_else_is_refused(names, classes, words):
+    features, labels = raw()
+    with pytest.raises(DataError, match=words):
+        build_dataset("toy", features, labels, DatasetConfig(), encoder=number_encoder(names, classes=classes))
+
+
+def test_what_is_said_of_the_data_stays_with_them():
+    features, labels = raw()
+    dataset = build_dataset("toy", features, labels, DatasetConfig(), notes=["three rows left out"])
+    assert dataset.to("cpu", torch.float32).notes == ("three rows left out",)
+    assert dataset.to("cpu", torch.float32).encoder == dataset.encoder

@@ -29,6 +29,7 @@ from drobench.reformulation.reformulation import ReformulationConfig
 from drobench.reformulation.routes import find_route
 from drobench.registry import load_catalogue
 from drobench.solver.communicator import Communicator, ProcessGroup
+from drobench.solver.leaving import leave
 from drobench.solver.solver import Solver
 from drobench_plugins.solvers.dist_gcivr import DistGcivr, DistGcivrConfig
 from drobench_plugins.solvers.gcivr import Gcivr
@@ -212,8 +213,8 @@ def _form(oracle: Any) -> dict[str, Any]:
 def task(case: Case, **limits: Any) -> Any:
     """Return a case as a run for Lightning, whose result counts as projected at the end."""
     from drobench.training.budget import BudgetConfig
-    from drobench.training.evaluation import EvaluationConfig
-    from drobench.training.solver_module import Task
+    from drobench.training.settings import EvaluationConfig
+    from drobench.training.task import Task
 
     route, start = prepare(case)
     return Task(
@@ -307,8 +308,7 @@ def main() -> None:
     torch.save(found, Path(folder) / f"rank{rank}.pt")
     if "lightning" in parts:
         torch.save(train_all(Path(folder)), Path(folder) / f"lightning{rank}.pt")
-    if torch.distributed.is_initialized():
-        torch.distributed.destroy_process_group()
+    leave()
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ from drobench.objective.oracles.build import build_oracle
 from drobench.objective.sampling import Rows
 from drobench.reformulation.reformulation import ReformulationConfig
 from drobench.solver.communicator import Communicator
+from drobench.solver.leaving import leave
 from drobench.training.run_log import RunLog
 from drobench.training.settings import TrainerConfig
 from drobench.training.solver_module import SolverModule
@@ -146,8 +147,7 @@ def main() -> None:
     rank, world = torch.distributed.get_rank(), torch.distributed.get_world_size()
     found = {name: compute(name, Path(folder) / name, world) for name in names}
     torch.save(found, Path(folder) / f"steps{rank}.pt")
-    if torch.distributed.is_initialized():
-        torch.distributed.destroy_process_group()
+    leave()
 
 
 if __name__ == "__main__":

@@ -5,8 +5,10 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from sklearn.datasets import load_breast_cancer
 
 README = Path(__file__).parents[2] / "README.md"
 
@@ -57,16 +59,25 @@ def test_the_solver_of_the_readme_runs_from_its_own_package(strangers_package, t
 def test_the_python_example_of_the_readme_runs(tmp_path, monkeypatch):
     monkeypatch.setenv("DROBENCH_RESULTS", str(tmp_path))
     (source,) = [block for block in blocks("python") if "load_solution" in block]
-    names: dict[str, object] = {}
+    names: dict[str, Any] = {}
     exec(compile(source, str(README), "exec"), names)
     assert names["record"].status == "budget_spent"
-    assert names["model"].predict([[0.0] * 30]).shape == (1,)
+    features, labels = load_breast_cancer(return_X_y=True)
+    assert (names["model"].predict(features) == labels).mean() > 0.9
+
+
+def test_the_estimator_of_the_readme_is_certified():
+    (source,) = [block for block in blocks("python") if "estimators" in block]
+    names: dict[str, Any] = {}
+    exec(compile(source, str(README), "exec"), names)
+    assert names["robust"].score(names["X"], names["y"]) > 0.9
+    assert abs(names["robust"].gap_) < 1e-6
 
 
 def test_every_name_in_the_readmes_table_is_installed():
     from drobench.registry import load_catalogue
 
     catalogue = load_catalogue()
-    for kind in ("solvers", "problems", "datasets"):
+    for kind in ("solvers", "problems", "datasets", "models", "loggers", "losses"):
         (row,) = re.findall(rf"^\| {kind} \| (.*) \|$", README.read_text(encoding="utf-8"), flags=re.MULTILINE)
         assert set(re.findall(r"`(\w+)`", row)) == set(getattr(catalogue, kind))

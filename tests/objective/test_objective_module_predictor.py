@@ -193,3 +193,18 @@ def test_a_shared_parameter_counts_once(random_points):
     twice = point[:16].view(4, 4)
     expected = rows @ twice.T @ twice.T @ point[16:]
     torch.testing.assert_close(predictor.scores(point, rows), expected, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_the_module_of_a_point_takes_rows_laid_flat(random_points, classes):
+    predictor = build_predictor(Made(convolution), SHAPE, classes)
+    point, rows = random_points(0, predictor.dimension), random_points(1, 5, 32)
+    expected = predictor.scores(point, rows)
+    found = predictor.module(point)(rows).detach()
+    torch.testing.assert_close(found.reshape(expected.shape), expected, rtol=1e-13, atol=1e-15)
+
+
+def test_the_module_of_a_point_has_the_constants_of_the_predictor(random_points):
+    predictor = build_predictor(Made(lambda shape, outputs: Shifted(shape[0], outputs)), (4,), 3)
+    point, rows = random_points(0, predictor.dimension), random_points(1, 5, 4)
+    torch.testing.assert_close(predictor.module(point)(rows).detach(), predictor.scores(point, rows))

@@ -142,3 +142,14 @@ def test_an_unknown_model_is_refused_by_name():
 def test_a_network_needs_positive_widths(hidden):
     with pytest.raises(SettingError, match=r"model\.hidden must list at least one positive width"):
         ModelConfig("mlp", hidden=hidden)
+
+
+@pytest.mark.parametrize("classes", [0, 2, 4])
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("name", ["linear", "mlp"])
+def test_the_module_with_the_numbers_of_a_point_gives_its_scores(name, intercept, classes, random_points):
+    predictor = build_predictor(ModelConfig(name, intercept, WIDTHS[1:-1]), 5, classes)
+    point, features = random_points(2, predictor.dimension), random_points(1, 6, 5)
+    expected = predictor.scores(point, features)
+    found = predictor.module(point)(features).detach()
+    torch.testing.assert_close(found.reshape(expected.shape), expected, rtol=1e-13, atol=1e-15)

@@ -40,3 +40,15 @@ def test_few_looks_at_a_smooth_slope():
 
     assert minimise_convex(slope, 0.6) == pytest.approx(0.7, abs=1e-12)
     assert len(looks) < 25
+
+
+@pytest.mark.parametrize("start", [-30.0, 0.0, 400.0])
+def test_an_overflow_is_a_slope_too(start):
+    """`x + mean exp(1000 - x)` overflows below 290; its minimum is at 1000."""
+    import numpy as np
+
+    def slope(at):
+        with np.errstate(over="ignore"):
+            return 1.0 - float(np.exp(1000.0 - at))
+
+    assert minimise_convex(slope, start) == pytest.approx(1000.0, abs=1e-9)

@@ -242,3 +242,42 @@ class TestFindOptimum:
         found = self.find(RobustRisk(losses, CVaR(0.3), ElasticNet(0.0, 0.1)), catalogue, tmp_path)
         assert found.optimum is None
         assert "not convex" in found.reason
+
+
+@pytest.mark.parametrize("size", [1.0, 1e-9, 1e-200, 1e-305, 0.0])
+def test_slopes_of_rows_without_weight_are_any_within_their_range(size):
+    """Warnings are errors: what is wanted, in the scale of next to nothing, overflows."""
+    from drobench.reformulation.certificates import _bounded_least_squares
+
+    generator = torch.Generator().manual_seed(0)
+    matrix = size * torch.randn(3, 5, generator=generator, dtype=torch.float64)
+    wanted = torch.tensor([1.0, -2.0, 0.5], dtype=torch.float64)
+    low, high = torch.full((5,), -1.0, dtype=torch.float64), torch.full((5,), 2.0, dtype=torch.float64)
+    found = _bounded_least_squares(matrix, wanted, low, high)
+    assert bool((found >= low).all())
+    assert bool((found <= high).all())
+    if size == 1.0:
+        best = torch.from_numpy(_least_by_search(matrix, wanted, low, high))
+        assert float((matrix @ found - wanted).norm()) <= float((matrix @ best - wanted).norm()) + 1e-6
+
+
+def _least_by_search(matrix, wanted, low, high):
+    from scipy.optimize import minimize
+
+    def residual(slopes):
+        return float(((matrix.numpy() @ slopes - wanted.numpy()) ** 2).sum())
+
+    bounds = list(zip(low.tolist(), high.tolist(), strict=True))
+    return minimize(residual, [0.0] * 5, bounds=bounds, method="L-BFGS-B").x
+
+
+def test_a_form_that_brings_its_own_bound_is_asked_for_it(t20, hat):
+    class Bounded(RobustRisk):
+        def lower_bound(self, point, dual=None):
+            return float(self.value(point)) - 0.25 if dual is None else -1.0
+
+    form = Bounded(t20, KLPenalty(0.5), ElasticNet(l2=0.1))
+    assert lower_bound(form, hat) == float(form.value(hat)) - 0.25
+    assert lower_bound(form, hat, torch.ones(20)) == -1.0
+    # A form without one has none that is made up.
+    assert RobustRisk(t20, KLPenalty(0.5), ElasticNet(l2=0.1)).lower_bound(hat) is None

@@ -106,6 +106,13 @@ def test_needs_and_provides_are_frozensets_of_words(problem, dataset, words):
         dataset("d", provides=words)
 
 
+def test_what_is_provided_on_request_is_provided(dataset):
+    entry = dataset("d", provides=frozenset({"groups"}), on_request={"groups": "group=COLUMN"})
+    assert entry.on_request == {"groups": "group=COLUMN"}
+    with pytest.raises(EntryError, match="`on_request` must be settings for words of `provides`"):
+        dataset("d", provides=frozenset({"labels"}), on_request={"groups": "group=COLUMN"})
+
+
 def test_the_error_is_for_people_and_says_what_to_do(solver):
     with pytest.raises(DrobenchError, match="Correct the entry in the plugin that returns it"):
         solver("Bad")

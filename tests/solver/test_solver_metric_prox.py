@@ -109,3 +109,11 @@ class TestPositiveFactor:
 
     def test_no_curvature_at_all(self):
         torch.testing.assert_close(positive_factor(torch.zeros(2, 2)), torch.eye(2))
+
+    def test_next_to_no_curvature_is_none(self):
+        """What tails of exponentials leave is no metric: the reciprocal of its size is no number."""
+        tiny = 1e-180 * torch.tensor([[2.0, 1.0], [1.0, 2.0]], dtype=torch.float64)
+        torch.testing.assert_close(positive_factor(tiny), torch.eye(2, dtype=torch.float64))
+        small = 1e-80 * torch.tensor([[2.0, 1.0], [1.0, 2.0]], dtype=torch.float64)
+        factor = positive_factor(small)
+        torch.testing.assert_close(1e80 * factor @ factor.T, 1e80 * small)

@@ -26,7 +26,7 @@ from drobench.reformulation.routes import find_route
 from drobench.registry import load_catalogue
 from drobench.solver import Communicator, SingleProcess, Solver
 from drobench.training.budget import BudgetConfig
-from drobench.training.evaluation import EvaluationConfig
+from drobench.training.settings import EvaluationConfig
 from drobench_plugins.solvers.exact_convex import ExactConvex, ExactConvexConfig
 from drobench_plugins.solvers.gcivr import Gcivr
 from drobench_plugins.solvers.pieces.gcivr_config import GcivrConfig
@@ -164,7 +164,7 @@ class Bench:
 
     def task(self, solver: Solver[Any], **changes: Any) -> Any:
         """Return the task of a run; limits of the budget and fields of the task by keyword."""
-        from drobench.training.solver_module import Task
+        from drobench.training.task import Task
 
         names = BudgetConfig.__dataclass_fields__
         budget = BudgetConfig(**{name: changes.pop(name) for name in list(changes) if name in names})
@@ -195,13 +195,16 @@ class Bench:
         **settings: Any,
     ) -> Any:
         """Train the task in `folder`, with checkpoints only where a test asks for them."""
-        from drobench.training.loggers import make_logger
-        from drobench.training.settings import LoggerConfig, TrainerConfig
+        from drobench.registry import load_catalogue
+        from drobench.training.loggers import make_log
+        from drobench.training.settings import TrainerConfig
         from drobench.training.trainer import train
 
         folder.mkdir(parents=True, exist_ok=True)
         trainer = TrainerConfig(**{"checkpoint_seconds": None, **settings})
-        with make_logger(LoggerConfig(logger, group="bench"), self.card(), folder / "log") as log:
+        entry = load_catalogue().logger(logger).entry
+        settings = {"group": "bench"} if logger == "wandb" else {}
+        with make_log(entry, entry.config(**settings), self.card(), folder / "log") as log:
             return train(task, trainer, log, folder, on_evaluation)
 
     def alone(self, name: str, steps: int) -> tuple[Tensor, dict[str, Any]]:
@@ -263,10 +266,10 @@ def fake_time() -> FakeTime:
 @pytest.fixture
 def trained_by_fake_time(monkeypatch: pytest.MonkeyPatch, fake_time: FakeTime) -> FakeTime:
     """Make the module read its times from a fake clock."""
-    from drobench.training import solver_module
+    from drobench.training import loop
     from drobench.training.clock import Clock
 
-    monkeypatch.setattr(solver_module, "Clock", lambda device: Clock(device, fake_time))
+    monkeypatch.setattr(loop, "Clock", lambda device: Clock(device, fake_time))
     return fake_time
 
 

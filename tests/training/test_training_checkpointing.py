@@ -103,9 +103,9 @@ def test_checkpoints_are_written_at_the_steps_asked_for_on_any_machine(
     """A fast machine comes back at evaluations, after every ten steps; a slow one after each step."""
     import pytorch_lightning as pl
 
-    from drobench.training import solver_module
+    from drobench.training import loop
 
-    monkeypatch.setattr(solver_module, "_CHUNK_SECONDS", chunk_seconds)
+    monkeypatch.setattr(loop, "_CHUNK_SECONDS", chunk_seconds)
     written = []
     original = pl.Trainer.save_checkpoint
 

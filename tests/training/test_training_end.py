@@ -3,7 +3,7 @@
 import pytest
 
 from drobench.results.record import Status
-from drobench.training import solver_module
+from drobench.training import loop
 
 
 @pytest.fixture
@@ -60,16 +60,16 @@ class TestAQuietSolver:
 
     @pytest.fixture(autouse=True)
     def _chunks(self, chunk_seconds, monkeypatch):
-        monkeypatch.setattr(solver_module, "_CHUNK_SECONDS", chunk_seconds)
+        monkeypatch.setattr(loop, "_CHUNK_SECONDS", chunk_seconds)
 
     def test_ends_after_so_many_steps_in_a_row(self, bench, quiet, tmp_path):
         module = bench.train(bench.task(quiet(5, 10**9), passes=50.0), tmp_path)
-        assert module.steps == 5 + solver_module._QUIET_STEPS
+        assert module.steps == 5 + loop._QUIET_STEPS
         assert module.verdict.reason == "the solver asks for no more data"
 
     def test_is_not_over_while_it_comes_back(self, bench, quiet, tmp_path):
-        module = bench.train(bench.task(quiet(1, solver_module._QUIET_STEPS), passes=0.4), tmp_path)
-        assert module.steps == 3 * solver_module._QUIET_STEPS + 1
+        module = bench.train(bench.task(quiet(1, loop._QUIET_STEPS), passes=0.4), tmp_path)
+        assert module.steps == 3 * loop._QUIET_STEPS + 1
         assert module.verdict.reason.startswith("passes")
 
     def test_goes_on_where_steps_end_it(self, bench, quiet, tmp_path):
@@ -79,4 +79,4 @@ class TestAQuietSolver:
     def test_is_as_quiet_after_an_interruption(self, bench, quiet, tmp_path):
         bench.train(bench.task(quiet(5, 10**9), steps=70), tmp_path, checkpoint_steps=30)
         module = bench.train(bench.task(quiet(5, 10**9), passes=50.0), tmp_path)
-        assert module.steps == 5 + solver_module._QUIET_STEPS
+        assert module.steps == 5 + loop._QUIET_STEPS

@@ -8,7 +8,8 @@ import torch
 from drobench.errors import SettingError
 from drobench.objective.forms import stationarity
 from drobench.problem.metrics import SplitScore
-from drobench.training.evaluation import EvaluationConfig, Evaluator, Scores, better_feasible
+from drobench.training.evaluation import Evaluator, Scores, better_feasible
+from drobench.training.settings import EvaluationConfig
 
 POINT = torch.tensor([3.0, -4.0], dtype=torch.float64)
 VALUE = 12.5

@@ -3,7 +3,7 @@
 import pytest
 
 from drobench.errors import DrobenchError, SettingError
-from drobench.training.settings import LoggerConfig, TrainerConfig
+from drobench.training.settings import TrainerConfig, WandbConfig
 
 
 @pytest.mark.parametrize(
@@ -23,9 +23,9 @@ def test_an_impossible_setting_of_the_trainer_is_refused_by_name(name, value):
         TrainerConfig(**{name: value})
 
 
-def test_an_unknown_logger_is_refused_with_the_choices():
-    with pytest.raises(SettingError, match=r"one of none, csv.*found 'paper'"):
-        LoggerConfig("paper")
+def test_an_unknown_mode_of_wandb_is_refused_with_the_choices():
+    with pytest.raises(SettingError, match=r"one of auto, online.*found 'paper'"):
+        WandbConfig(mode="paper")
 
 
 @pytest.mark.parametrize(("name", "advice"), [("cpu", "trainer=ddp_cpu"), ("gpu", r"trainer=ddp\.")])

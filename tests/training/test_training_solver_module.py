@@ -10,7 +10,7 @@ from drobench.objective.oracle import Oracle
 from drobench.problem.metrics import SplitScore
 from drobench.registry.time_limit import time_limit
 from drobench.results.record import Status
-from drobench.training.solver_module import StrayStop
+from drobench.training.loop import StrayStop
 
 
 def stay(point, step):
@@ -165,7 +165,7 @@ def test_a_point_that_is_no_number_ends_the_run(bench, told, tmp_path, broken):
 @pytest.fixture
 def patience():
     """Return how many lost evaluations in a row end a run."""
-    from drobench.training.solver_module import _PATIENCE
+    from drobench.training.loop import _PATIENCE
 
     return _PATIENCE
 

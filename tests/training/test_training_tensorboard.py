@@ -6,8 +6,8 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from drobench.errors import DrobenchError
+from drobench.registry import load_catalogue
 from drobench.training.loggers import check_logger
-from drobench.training.settings import LoggerConfig
 
 
 def scalars_in(folder):
@@ -55,8 +55,8 @@ def test_a_resumed_run_has_the_whole_curve_in_one_file(bench, tmp_path):
 def test_a_missing_package_is_named_with_its_extra(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(DrobenchError, match=r"logger=tensorboard needs .*pip install 'drobench\[tensorboard\]'"):
-        check_logger(LoggerConfig("tensorboard"))
-    check_logger(LoggerConfig("csv"))
+        check_logger(load_catalogue().logger("tensorboard").entry)
+    check_logger(load_catalogue().logger("csv").entry)
 
 
 def test_a_missing_package_stops_a_run_before_anything_is_recorded(monkeypatch, tmp_path):

@@ -4,10 +4,12 @@ import pytest
 import wandb
 from wandb_file import runs_in
 
+from drobench.registry import load_catalogue
 from drobench.training import wandb_session
-from drobench.training.loggers import make_logger
+from drobench.training.loggers import make_log
 from drobench.training.run_log import RunLog
-from drobench.training.settings import LoggerConfig
+from drobench.training.settings import WandbConfig
+from drobench.training.wandb_log import WandbLog
 from drobench.training.wandb_session import WandbFailed, mode_of
 
 pytestmark = pytest.mark.usefixtures("nobody_is_logged_in")
@@ -32,7 +34,7 @@ def test_the_mode_is_the_one_asked_for_or_follows_the_login(asked, variables, ne
         host = wandb.setup().settings.base_url.removeprefix("https://")
         (tmp_path / "netrc").write_text(f"machine {host} login user password {'0' * 40}\n")
         monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
-    assert mode_of(LoggerConfig("wandb", mode=asked)) == mode
+    assert mode_of(WandbConfig(mode=asked)) == mode
 
 
 def test_a_key_in_the_settings_counts_as_logged_in(monkeypatch):
@@ -86,7 +88,7 @@ def started(monkeypatch):
 
 
 def log_of(bench, folder, **settings):
-    return make_logger(LoggerConfig("wandb", mode="offline", **settings), bench.card(), folder)
+    return WandbLog(WandbConfig(mode="offline", **settings), bench.card(), folder)
 
 
 def test_a_continued_run_skips_what_the_server_has(bench, tmp_path, started):
@@ -130,7 +132,8 @@ def test_under_an_agent_its_run_and_project_are_used(bench, tmp_path, started, m
 @pytest.mark.parametrize("name", ["csv", "wandb", "tensorboard"])
 def test_other_ranks_open_nothing(bench, tmp_path, started, name):
     calls = started()
-    log = make_logger(LoggerConfig(name), bench.card(), tmp_path / "log", rank=1)
+    entry = load_catalogue().logger(name).entry
+    log = make_log(entry, entry.config(), bench.card(), tmp_path / "log", rank=1)
     with log:
         assert type(log) is RunLog
         assert log.open(continued=False) is None

@@ -20,6 +20,7 @@ from benchmarks.speed.instances import composite_oracle
 from drobench.objective.oracles.composite import CompositeOracle
 from drobench.objective.sampling import Shard
 from drobench.solver import Communicator, ProcessGroup, SingleProcess
+from drobench.solver.leaving import leave
 from drobench_plugins.solvers.dist_gcivr import DistGcivr, DistGcivrConfig
 
 MOST_STEPS = 60
@@ -35,7 +36,7 @@ def be_a_rank(output: str, repeats: str, *cases: str) -> None:
     found = {"epochs": measure_epochs(cases, int(repeats)), "exchanges": measure_exchanges(int(repeats))}
     if torch.distributed.get_rank() == 0:
         Path(output).write_text(json.dumps(found))
-    torch.distributed.destroy_process_group()
+    leave()
 
 
 def measure_epochs(cases: Sequence[str], repeats: int) -> list[dict[str, float]]:

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from drobench.app.commands.parsing import AddCommand, add_results, results_of
+from drobench.app.commands.parsing import AddCommand, add_results, add_run_choice, chosen_runs, results_of, words
 from drobench.errors import DrobenchError
 from drobench.harmless import harmless
 
@@ -23,6 +23,10 @@ def add_commands(add: AddCommand) -> None:
     board.add_argument("--format", choices=["table", "markdown", "csv", "json", "html"], default="table")
     page = add("report", report, "draw the comparison as one HTML page", "drobench report --output report.html")
     page.add_argument("--output", type=Path, default=Path("report.html"), metavar="FILE", help="default report.html")
+    page.add_argument(
+        "--groups", action="store_true",
+        help="with a table by group for each run, computed from its solution; needs the data, and time for each run",
+    )  # fmt: skip
     figures = add("plot", plot, "draw the figures as files for papers", "drobench plot --output figures --format svg")
     figures.add_argument(
         "--output", type=Path, default=Path("figures"), metavar="DIR", help="folder (default figures/)"
@@ -59,7 +63,12 @@ def report(options: argparse.Namespace) -> int:
     from drobench.app.report_file import write_report
     from drobench.app.stored_comparison import draw_stored
 
-    found, content = draw_stored(*_asked(options))
+    asked = _asked(options)
+    found, content = draw_stored(*asked)
+    if options.groups:
+        from drobench.app.group_view import with_groups
+
+        content = with_groups(content, asked[0])
     size = write_report(content, options.output)
     runs = "1 run" if len(found.records) == 1 else f"{len(found.records)} runs"
     open_console().print(
@@ -77,7 +86,7 @@ def plot(options: argparse.Namespace) -> int:
     from drobench.results.report.plots import write_plots
 
     _, content = draw_stored(*_asked(options))
-    written = write_plots(content, options.output, _words(options.format))
+    written = write_plots(content, options.output, words(options.format))
     if not written:
         raise DrobenchError(
             "There is nothing to draw: no run was evaluated even once. `drobench report` lists the reasons."
@@ -100,49 +109,38 @@ def _add_comparison(parser: argparse.ArgumentParser) -> None:
     asked.add_argument(
         "--cost", choices=["passes", "oracle_calls", "seconds", "bytes"], default="passes", help="of reaching a target"
     )
-    asked.add_argument("--by", metavar="METRIC", help="what decides without a target: gap, objective, test_error, ...")
+    asked.add_argument(
+        "--by", metavar="METRIC",
+        help="what decides without a target: gap, objective, test_error, ..., or a metric of the problem, such as "
+        "test_worst_group_error",
+    )  # fmt: skip
+    asked.add_argument(
+        "--columns", type=words, default=[], metavar="METRIC,...", help="further metrics to show, such as test_r2"
+    )
     asked.add_argument("--iterate", choices=["last", "average", "best_feasible"], default="last")
     asked.add_argument("--baseline", metavar="SOLVER", help="compare all others with this one, not with the first")
     asked.add_argument(
         "--select", choices=["validation"], help="keep one configuration per solver, chosen on validation data"
     )
-    chosen = parser.add_argument_group("which runs (names may hold * and ?, several are separated by commas)")
-    for part in ("problem", "dataset", "solver"):
-        chosen.add_argument(f"--{part}", type=_words, default=[], metavar="NAME,...")
+    chosen = add_run_choice(parser)
     chosen.add_argument(
-        "--where", action="append", default=[], metavar="KEY=VALUE", help="a setting they must have: problem.gamma=0.5"
-    )
-    chosen.add_argument(
-        "--across", type=_words, default=[], metavar="KEY,...",
+        "--across", type=words, default=[], metavar="KEY,...",
         help="settings that shall not split a board: dataset.seed (its splits are paired), problem.surrogate",
     )  # fmt: skip
-
-
-def _words(text: str) -> list[str]:
-    return [word.strip() for word in text.split(",") if word.strip()]
 
 
 def _asked(
     options: argparse.Namespace,
 ) -> "tuple[ResultStore, Callable[[Trouble], None], Question, Callable[[list[Record]], list[Record]]]":
     """The folder of results, who is told of what cannot be read, the question, and which runs it is about."""
-    from drobench.results.comparison.filters import Filter
     from drobench.results.comparison.question import SETTINGS, Question
     from drobench.results.comparison.targets import Target
     from drobench.results.store import ResultStore
 
-    kept = Filter(options.problem, options.dataset, options.solver, dict(_setting(text) for text in options.where))
     targets = [Target.parse(text) for text in options.target]
     asked = {name: getattr(options, name) for name in SETTINGS if name != "targets"}
-    return ResultStore(results_of(options)), _tell, Question.of(targets=targets, **asked), kept.apply
+    return ResultStore(results_of(options)), _tell, Question.of(targets=targets, **asked), chosen_runs(options).apply
 
 
 def _tell(trouble: "Trouble") -> None:
     print(f"drobench: {harmless(trouble.message)}", file=sys.stderr)
-
-
-def _setting(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise DrobenchError(f"--where expects KEY=VALUE, such as problem.gamma=0.5; found {text!r}.")
-    return name.strip(), value.strip()

@@ -78,10 +78,10 @@ def examine(results: Path) -> Iterator[Finding]:
 
 
 def _wandb() -> Finding:
-    from drobench.training.settings import LoggerConfig
+    from drobench.training.settings import WandbConfig
     from drobench.training.wandb_session import credentials_found, mode_of
 
-    mode = mode_of(LoggerConfig("wandb"))
+    mode = mode_of(WandbConfig())
     if credentials_found():
         return Finding(True, "wandb", f"logged in; logger=wandb works {mode}")
     return Finding(None, "wandb", f"not logged in; logger=wandb works {mode}. `wandb login` changes that")

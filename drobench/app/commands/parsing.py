@@ -3,7 +3,12 @@
 import argparse
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+from drobench.errors import DrobenchError
+
+if TYPE_CHECKING:
+    from drobench.results.comparison.filters import Filter
 
 Handler = Callable[[argparse.Namespace], int]
 
@@ -32,6 +37,36 @@ def add_results(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--results", type=Path, default=None, help="folder of results (default: DROBENCH_RESULTS, or results/)"
     )
+
+
+def add_run_choice(parser: argparse.ArgumentParser) -> "argparse._ArgumentGroup":
+    """Add the options that say which stored runs a command is about, and return their group."""
+    chosen = parser.add_argument_group("which runs (names may hold * and ?, several are separated by commas)")
+    for part in ("problem", "dataset", "solver"):
+        chosen.add_argument(f"--{part}", type=words, default=[], metavar="NAME,...")
+    chosen.add_argument(
+        "--where", action="append", default=[], metavar="KEY=VALUE", help="a setting they must have: problem.gamma=0.5"
+    )
+    return chosen
+
+
+def chosen_runs(options: argparse.Namespace) -> "Filter":
+    """Return which runs those options choose."""
+    from drobench.results.comparison.filters import Filter
+
+    return Filter(options.problem, options.dataset, options.solver, dict(_setting(text) for text in options.where))
+
+
+def words(text: str) -> list[str]:
+    """Return what stands between commas."""
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def _setting(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise DrobenchError(f"--where expects KEY=VALUE, such as problem.gamma=0.5; found {text!r}.")
+    return name.strip(), value.strip()
 
 
 def results_of(options: argparse.Namespace) -> Path:

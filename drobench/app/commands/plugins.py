@@ -37,9 +37,9 @@ def plugins(_options: argparse.Namespace) -> int:
     from rich.markup import escape
 
     from drobench.app.console import open_console, table
-    from drobench.registry import PLUGIN_API, load_catalogue
+    from drobench.registry import PLUGIN_API, list_catalogue
 
-    catalogue, console = load_catalogue(), open_console()
+    catalogue, console = list_catalogue(), open_console()
     for kind, entries in catalogue.of_kinds().items():
         rows = [
             [name, _described(found.entry), found.entry.reference or "-", f"{found.distribution} {found.version}"]

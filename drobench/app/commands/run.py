@@ -3,7 +3,6 @@
 import argparse
 import os
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from drobench.app.commands.parsing import AddCommand, add_results, results_of
@@ -11,14 +10,6 @@ from drobench.errors import DrobenchError
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
-
-    from drobench.app.loading import LastDataset
-
-
-class RunFailed(DrobenchError):
-    """A run ended badly; its record says how."""
-
-    exit_code = 1
 
 
 def add_commands(add: AddCommand) -> None:
@@ -31,7 +22,10 @@ def add_commands(add: AddCommand) -> None:
 
 
 def run_with_hydra(words: list[str]) -> int:
-    """Be the Hydra application that computes one run, or with `-m` several."""
+    """Be the Hydra application that computes one run, or with `-m` several.
+
+    Names and settings come from the list of plugins, so that mistakes, help and completion cost no import of theirs.
+    """
     import hydra
     from hydra._internal.utils import get_args_parser
 
@@ -44,13 +38,14 @@ def run_with_hydra(words: list[str]) -> int:
         group_names,
         register,
     )
-    from drobench.app.loading import LastDataset
+    from drobench.app.hydra_job import Jobs, show_board
     from drobench.app.overrides import check_overrides, with_home
     from drobench.app.results_folder import set_home_in_environment
+    from drobench.app.run_help import can_tell, help_text
     from drobench.harmless import harmless
-    from drobench.registry import load_catalogue
+    from drobench.registry import find_listing
 
-    catalogue = load_catalogue()
+    catalogue, state = find_listing()
     for trouble in catalogue.troubles:
         print(f"drobench: not used: {harmless(str(trouble))}", file=sys.stderr)
     register(catalogue)
@@ -66,26 +61,29 @@ def run_with_hydra(words: list[str]) -> int:
     sys.argv = ["drobench-run", *words]
     # Hydra would print errors and exit by itself; this way they arrive here and can be explained.
     os.environ["HYDRA_FULL_ERROR"] = "1"
-    datasets = LastDataset()
-    started = False
+    jobs = Jobs(typed.overrides, state)
 
     def job(composed: "DictConfig") -> float | None:
-        nonlocal started
-        started = True
-        return run_job(composed, datasets)
+        return jobs.run(composed)
 
     application = hydra.main(
         version_base=HYDRA_VERSION_BASE, config_path=str(data_dir("conf")), config_name=CONFIG_NAME
     )(job)
     try:
-        application()
+        if can_tell(typed):
+            print(help_text(typed, catalogue))
+        else:
+            application()
     except DrobenchError:
         raise
     except Exception as error:
         # Before the job is there, whatever goes wrong is the composition. Those of a multirun may be elsewhere.
-        if _is_hydras(error) or not (started or typed.multirun):
+        if _is_hydras(error) or not (jobs.started or typed.multirun):
             raise ConfigError(explain(error, catalogue)) from error
         raise
+    finally:
+        if typed.multirun:
+            show_board()
     return 0
 
 
@@ -94,46 +92,6 @@ def _is_hydras(error: Exception) -> bool:
     from omegaconf.errors import OmegaConfBaseException
 
     return isinstance(error, HydraException | OmegaConfBaseException)
-
-
-def run_job(composed: "DictConfig", datasets: "LastDataset") -> float | None:
-    """Compute one run for Hydra; returns the objective, which is what a Hydra sweeper minimises."""
-    from rich.markup import escape
-
-    from drobench.app.cell import run_cell
-    from drobench.app.config import register, resolve
-    from drobench.app.console import LiveLine, open_console
-    from drobench.app.record_view import show_record
-    from drobench.registry import load_catalogue
-    from drobench.results.curves import StoredCurves
-    from drobench.results.record import FAILURES
-    from drobench.results.store import ResultStore
-
-    catalogue = load_catalogue()
-    register(catalogue)
-    config = resolve(composed)
-    if config.logger.group is None:
-        config.logger.group = _multirun()
-    console = open_console(width=120)
-    with LiveLine(console) as line:
-        record = run_cell(config, catalogue, on_evaluation=line, datasets=datasets)
-    show_record(console, record, StoredCurves(ResultStore(Path(config.results))).ending(record))
-    if line.rows == 0 and not config.trainer.distributed and record.status not in FAILURES:
-        console.print(f"[dim]It was there already; `drobench rerun {record.short_id}` computes it again.[/dim]")
-    console.print(f"[dim]{escape(str(Path(config.results) / record.run_id))}[/dim]", soft_wrap=True)
-    if record.status in FAILURES:
-        raise RunFailed(f"run {record.short_id} ended as {record.status}: {record.reason}")
-    return None if record.iterates.last is None else record.iterates.last.objective
-
-
-def _multirun() -> str | None:
-    """Return a name that all jobs of one multirun share, in whatever processes they run; nothing for a single run."""
-    from hydra.core.hydra_config import HydraConfig
-    from hydra.types import RunMode
-
-    if not HydraConfig.initialized() or HydraConfig.get().mode != RunMode.MULTIRUN:
-        return None
-    return f"multirun-{Path(HydraConfig.get().sweep.dir).name}"
 
 
 def rerun(options: argparse.Namespace) -> int:

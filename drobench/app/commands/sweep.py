@@ -95,6 +95,7 @@ def _run_sweep(options: argparse.Namespace, results: "Path", console: "Console")
             console.print(f"  {escape(cell.label)}")
         return 0
     ended = _execute(console, planned, options.jobs, StoredCurves(store)) if planned.remaining else []
+    _replay(console, planned, store)
     _compare(console, store, planned, results)
     _show_end(console, ended, results)
     return 1 if any(cell.status in FAILURES for cell in ended) else 0
@@ -170,6 +171,17 @@ def _execute(console: "Console", planned: "Plan", jobs: int, curves: "StoredCurv
 
         execute(planned.remaining, jobs, done, waits)
     return ended
+
+
+def _replay(console: "Console", planned: "Plan", store: "ResultStore") -> None:
+    """Log the cells that were there before, where a logger is asked for that has not seen them."""
+    from drobench.app.run_logs import Replay, replay
+
+    done = Counter(replay(cell.config, cell.run_id, cell.prepared.catalogue, store) for cell in planned.finished)
+    for what in (Replay.DONE, Replay.FAILED):
+        if done[what]:
+            name = planned.finished[0].config.logger.name
+            console.print(f"{done[what]} cells were there already; {what} logger={name}.")
 
 
 def _matter(record: "Record", curves: "StoredCurves") -> str:

@@ -8,7 +8,10 @@ import torch
 
 from drobench.checks.problems.subject import SPLITS, ProblemSubject
 from drobench.checks.small_data import reordered
-from drobench.problem.metrics import SplitScore
+from drobench.errors import SettingError
+from drobench.problem.group_table import group_table
+from drobench.problem.metrics import Metric, SplitScore
+from drobench.results.metric import is_plain_name
 
 
 class ScoreChecks(ProblemSubject):
@@ -61,6 +64,43 @@ class ScoreChecks(ProblemSubject):
         self.expect(
             isinstance(problem.score(point, "train"), SplitScore), "a SplitScore on train", "none", "return one"
         )
+
+    def test_metrics_have_plain_names(self) -> None:
+        """What is measured beyond the error has a name without a split, and is described once if at all."""
+        problem = self.problem()
+        others = [f"{item!r}" for item in problem.metrics if not isinstance(item, Metric)]
+        self.expect(not others, "instances of Metric in `metrics`", ", ".join(others), "describe metrics by Metric")
+        names = [item.name for item in problem.metrics]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        self.expect(not twice, "every metric described once", f"{', '.join(twice)} twice", "keep one of each")
+        point = self.points(problem)[0]
+        scores = [score for split in SPLITS if (score := problem.score(point, split)) is not None]
+        unfit = sorted({name for score in scores for name in score.extra if not is_plain_name(name)})
+        self.expect(
+            not unfit,
+            "names of one word without a split in front in `SplitScore.extra`",
+            ", ".join(unfit),
+            "rename them: `worst_group_error` becomes `test_worst_group_error` by itself",
+        )
+
+    def test_row_scores_are_of_the_rows(self) -> None:
+        """Where a point is scored row by row, that is so for all rows of the split, with their own groups."""
+        problem = self.problem()
+        point = self.points(problem)[0]
+        for split, data in zip(SPLITS, (self.data.train, self.data.validation, self.data.test), strict=True):
+            rows = problem.row_scores(point, split)
+            if rows is None or data is None:
+                continue
+            groups = torch.zeros(data.rows, dtype=torch.int64) if rows.groups is None else rows.groups
+            try:
+                group_table(groups, rows.truth, rows.scores, rows.loss, rows.task)
+                found = "" if rows.truth.shape[0] == data.rows else f"{rows.truth.shape[0]} rows"
+            except SettingError as error:
+                found = str(error)
+            self.expect(
+                not found, f"one entry for each of the {data.rows} rows of {split} in `row_scores`", found,
+                "return labels or targets, scores and losses of all rows of the split, in one order",
+            )  # fmt: skip
 
 
 def _numbers(score: SplitScore | None) -> dict[str, float]:

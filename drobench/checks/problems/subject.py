@@ -15,9 +15,11 @@ from drobench.errors import DrobenchError
 from drobench.objective.composite import Composite
 from drobench.objective.predictor import ModelConfig
 from drobench.problem.problem import Problem
-from drobench.reformulation.reformulation import Reformulation
+from drobench.reformulation.chains import Chain, MakeStep, Search
+from drobench.reformulation.reformulation import Reformulation, ReformulationConfig
 from drobench.reformulation.routes import REFORMULATIONS
 from drobench.registry import ProblemEntry
+from drobench.registry.reformulations import reformulations_of
 
 SPLITS = ("train", "validation", "test")
 _POINTS = 3
@@ -51,12 +53,20 @@ class ProblemSubject(Checks):
 
     def rewritings(self, problem: Problem) -> list[Reformulation]:
         """Return the equivalent, or smoothed, ways to a composite."""
-        steps = [kind() for kind in REFORMULATIONS]
-        return [
+        makers: list[MakeStep] = [*REFORMULATIONS, *reformulations_of(self.catalogue())]
+        steps = [make() for make in makers]
+        single = [
             step
             for step in steps
             if issubclass(step.produces, Composite) and not step.relaxation and step.accepts(problem.form)
         ]
+        return single or self._chained(problem, makers)
+
+    def _chained(self, problem: Problem, makers: list[MakeStep]) -> list[Reformulation]:
+        """Return the way of several steps that a run would take, as one step; nothing where there is none."""
+        found = Search(problem.form, (Composite,), makers, ReformulationConfig()).chain()
+        chain = Chain([make() for make in found]) if found else None
+        return [] if chain is None or chain.relaxation else [chain]
 
     def _problem(self, dataset: Dataset) -> Problem:
         try:

@@ -1,154 +1,30 @@
 """Composites of losses and a few scalar dual variables, which are minimised along with the parameters."""
 
-import math
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 from drobench.errors import DrobenchError
 from drobench.objective.composite import Change, Means, RowTerms, Settled, Total
-from drobench.objective.composites.losses import (
-    LossComposite,
-    LossTerms,
-    derivative,
-    inner_totals,
-    share_of_row,
-    with_weights,
-)
+from drobench.objective.composites.losses import LossComposite, inner_totals, share_of_row, with_weights
+from drobench.objective.composites.profiles import DualProfile, MixtureProfile, Profile
+from drobench.objective.composites.transforms import DualBends, DualTerms, DualTransform, of_difference
 from drobench.objective.losses import Losses, Pullback
 from drobench.objective.outer_functions import OuterFunction
 from drobench.objective.regularizers import Blocks, Regularizer
 from drobench.objective.sampling import Rows
-from drobench.objective.scalar_search import minimise_convex
 
-
-class DualTerms(NamedTuple):
-    """The terms of a reduction with scalar dual variables, and their derivatives by those."""
-
-    terms: LossTerms
-    inner_dual_slope: Tensor | None = None
-    """`(k, p, e, rows)`."""
-    loss_dual_slope: Tensor | None = None
-    """`(k, e, rows)`."""
-
-
-class DualBends(NamedTuple):
-    """Derivatives of `h_i + <weights, g_i>` by the loss and by the dual variables."""
-
-    slope: Tensor
-    """`(rows,)`, by the loss."""
-    bend: Tensor
-    """`(rows,)`, twice by the loss."""
-    mixed: Tensor
-    """`(e, rows)`, by the loss and a dual variable."""
-    by_duals: Tensor
-    """`(e, e, rows)`, twice by dual variables."""
-
-
-def of_difference(slope: Tensor, bend: Tensor, factor: float = 1.0) -> DualBends:
-    """Return the derivatives of a function of `f_i - factor u` from its slope and bend."""
-    return DualBends(slope, bend, -factor * bend[None], factor * factor * bend[None, None])
-
-
-class DualTransform(ABC):
-    """`g_i = G(f_i, u)` and `h_i = H(f_i, u)` with `e` further variables `u`, minimised along with the parameters."""
-
-    outputs: int
-    has_losses: bool
-    duals: int
-    uses_shift: bool = False
-
-    @abstractmethod
-    def apply(self, losses: Tensor, duals: Tensor, shift: Tensor | None) -> DualTerms:
-        """Return the terms for losses `(k, rows)` and dual variables `(k, e)`."""
-
-    def bends(self, losses: Tensor, duals: Tensor, weights: Tensor, shift: Tensor) -> DualBends:
-        """Return the second derivatives for losses `(rows,)` and dual variables `(e,)`, one weight for each output.
-
-        By automatic differentiation of the slopes, unless a reduction knows better.
-        """
-        with torch.enable_grad():
-            # Every row is a point of its own here, with its own copy of the dual variables.
-            leaf = losses.detach()[:, None].requires_grad_(True)
-            dual_leaf = duals.detach().expand(losses.numel(), -1).clone().requires_grad_(True)
-            found = self.apply(leaf, dual_leaf, shift)
-            slope, terms = torch.zeros_like(leaf), found.terms
-            by_dual = torch.zeros_like(dual_leaf)
-            if terms.inner_slope is not None:
-                slope = slope + terms.slope_scale * torch.einsum("p,rpo->ro", weights, terms.inner_slope)
-            if terms.loss_slope is not None:
-                slope = slope + terms.loss_slope
-            if found.inner_dual_slope is not None:
-                by_dual = by_dual + torch.einsum("p,rpeo->re", weights, found.inner_dual_slope)
-            if found.loss_dual_slope is not None:
-                by_dual = by_dual + found.loss_dual_slope[..., 0]
-            mixed = torch.stack([derivative(of_dual, leaf)[:, 0] for of_dual in by_dual.T])
-            twice = torch.stack([derivative(of_dual, dual_leaf).T for of_dual in by_dual.T])
-            return DualBends(slope.detach()[:, 0], derivative(slope, leaf)[:, 0], mixed, twice)
-
-    def at_shift(self, value: Tensor, jacobian: Tensor, old: Tensor, new: Tensor) -> tuple[Tensor, Tensor]:
-        """See `Composite.at_shift`; the dual variables are the last columns of the Jacobian."""
-        return value, jacobian
-
-    def best_shift(self, value: Tensor, shift: Tensor) -> Tensor:
-        """See `Composite.best_shift`."""
-        return shift
-
-
-@dataclass(frozen=True, eq=False)
-class DualProfile:
-    """The objective as a convex function of its one dual variable, at given losses of all rows."""
-
-    terms: DualTransform
-    outer: OuterFunction
-    slope: float
-    """Of the regularizer, which is linear in the dual variable."""
-    lowest: Callable[[Tensor], float] = lambda _parameters: -math.inf
-    """The smallest value allowed, for given parameters."""
-
-    def best(
-        self, losses: Tensor, weights: Tensor, near: float, parameters: Tensor, total: Total, maximum: Total
-    ) -> tuple[float, float]:
-        """Return the best dual variable, and the objective there without the parameters' part of the regularizer.
-
-        Args:
-            losses: `(1, rows)`, those of this process.
-            weights: `(rows,)`, which over all processes sum to one.
-            near: Where to begin to look.
-            parameters: The other variables.
-            total: Sums over all processes.
-            maximum: Takes the maximum over all processes.
-        """
-        # At the largest loss no exponential overflows, whatever the temperature.
-        top = losses.amax() if losses.numel() else losses.new_tensor(-math.inf)
-        shift = maximum(top) if self.terms.uses_shift else losses.new_zeros(())
-
-        def look(dual: float) -> tuple[float, float]:
-            found = self.terms.apply(losses, losses.new_full((1, 1), dual), shift)
-            return self._pooled(found, weights, shift, total)
-
-        dual = minimise_convex(lambda dual: self.slope + look(dual)[1], near, self.lowest(parameters))
-        return dual, self.slope * dual + look(dual)[0]
-
-    def _pooled(self, found: DualTerms, weights: Tensor, shift: Tensor, total: Total) -> tuple[float, float]:
-        """Return value and slope, in one exchange."""
-        nothing = weights.new_zeros(0)
-        inner, loss = found.terms.inner, found.terms.loss
-        by_dual, loss_by_dual = found.inner_dual_slope, found.loss_dual_slope
-        sums = [
-            nothing if inner is None else inner[0] @ weights,
-            nothing if by_dual is None else by_dual[0, :, 0] @ weights,
-            nothing if loss is None else (loss[0] @ weights)[None],
-            nothing if loss_by_dual is None else loss_by_dual[0] @ weights,
-        ]
-        pooled = torch.split(total(torch.cat(sums)), [part.numel() for part in sums])
-        value = self.outer.value(pooled[0], shift) + pooled[2].sum()
-        slope = self.outer.gradient(pooled[0], shift).dot(pooled[1]) if pooled[1].numel() else 0.0
-        return float(value), float(slope + pooled[3].sum())
+__all__ = [
+    "DualBends",
+    "DualProfile",
+    "DualTerms",
+    "DualTransform",
+    "LiftedComposite",
+    "MixtureProfile",
+    "Profile",
+    "of_difference",
+]
 
 
 class LiftedComposite(LossComposite):
@@ -163,8 +39,8 @@ class LiftedComposite(LossComposite):
         outer: OuterFunction,
         regularizer: Regularizer,
         *,
-        profile: DualProfile | None = None,
-        exact: DualProfile | None = None,
+        profile: Profile | None = None,
+        exact: Profile | None = None,
     ) -> None:
         """Take the parts.
 
@@ -173,12 +49,12 @@ class LiftedComposite(LossComposite):
             transform: What they contribute.
             outer: The outer function.
             regularizer: Of parameters and dual variables.
-            profile: The objective by its dual variable, where that is to be set to its best value (`settle`).
+            profile: The objective by its dual variables, where these are to be set to their best values (`settle`).
             exact: The same for the problem without smoothing, if there is any.
         """
         self.profile, self.exact = profile, exact
         self.settles = profile is not None or exact is not None
-        self.scaled_duals = 1 if isinstance(regularizer, Blocks) else 0
+        self.scaled_duals = transform.duals if isinstance(regularizer, Blocks) else 0
         self.losses = losses
         self.lifted = transform
         self.outer = outer
@@ -294,13 +170,14 @@ class LiftedComposite(LossComposite):
                 for part, (values, _) in zip(parts, found, strict=True)
             ]
         )
-        settled, dual, original = point, float(point[-1]), None
+        settled, duals, original = point, point[self.losses.dimension :].tolist(), None
         if self.profile is not None:
-            dual, _ = self.profile.best(losses, weights, dual, parameters, total, maximum)
-            settled = torch.cat([parameters, point.new_tensor([dual])])
+            duals, _ = self.profile.best_duals(losses, weights, duals, parameters, total, maximum)
+            settled = torch.cat([parameters, point.new_tensor(duals)])
         if self.exact is not None:
-            _, rest = self.exact.best(losses, weights, dual, parameters, total, maximum)
-            original = float(self.regularizer.value(settled)) - self.exact.slope * dual + rest
+            _, rest = self.exact.best_duals(losses, weights, duals, parameters, total, maximum)
+            linear = sum(slope * dual for slope, dual in zip(self.exact.slopes, duals, strict=True))
+            original = float(self.regularizer.value(settled)) - linear + rest
         means = [
             self._estimate(settled[None], part, None, values, pullback)
             for part, (values, pullback) in zip(parts, found, strict=True)

@@ -27,6 +27,7 @@ class Board:
         comparisons: Every two solvers, in the order of the rows.
         reference: Label of the solver that the rows are compared with; `None` if there is nothing to compare.
         cost: What reaching a target is counted in.
+        columns: Further metrics to show.
     """
 
     title: str
@@ -40,10 +41,11 @@ class Board:
     comparisons: tuple[Comparison, ...] = ()
     reference: str | None = None
     cost: str = "passes"
+    columns: tuple[str, ...] = ()
 
     def to_table(self) -> Table:
         """The board as text cells, without columns that say nothing here."""
-        return board_table(self.rows, self.ranked_by or "objective", self.reference, self.cost)
+        return board_table(self.rows, self.ranked_by or "objective", self.reference, self.cost, self.columns)
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,8 @@ class Leaderboard:
         baseline: What the user wants everything compared with.
         selection: How one configuration per solver was chosen; `None`: all are shown.
         endings: What each run came to, by its id; without runs that were skipped.
+        further: Metrics that are summarised because they were asked for.
+        more_is_better: The metrics of which more is better, as far as they were looked at.
     """
 
     boards: tuple[Board, ...]
@@ -71,6 +75,8 @@ class Leaderboard:
     baseline: str | None = None
     selection: str | None = None
     endings: Mapping[str, Ending] = field(default_factory=dict)
+    further: tuple[str, ...] = ()
+    more_is_better: frozenset[str] = frozenset()
 
     @property
     def target_gap(self) -> float | None:

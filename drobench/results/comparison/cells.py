@@ -10,7 +10,10 @@ from drobench.results.comparison.tuning import Tuning
 MISSING = "-"
 NEVER = "never"
 FAILED = "failed"
-_UNITS = {"gap": "gap", "objective": "objective", "train_max_violation": "viol."}
+_UNITS = {
+    **dict.fromkeys(("train_error", "validation_error", "test_error"), "error"),
+    "train_max_violation": "viol.",
+}
 _EXPONENT = re.compile(r"e(-?)\+?0*")
 
 
@@ -42,7 +45,8 @@ def effect(comparison: Comparison | None, solver: str) -> str:
     return (
         FAILED
         if math.isinf(size)
-        else f"{'+' if size > 0 else ''}{_number(size, FAILED)} {_UNITS.get(comparison.quantity, 'error')}"
+        else f"{'+' if size > 0 else ''}{_number(size, FAILED)} "
+        f"{_UNITS.get(comparison.quantity, comparison.quantity.replace('_', ' '))}"
     )
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from drobench.results.comparison.metrics import value_of
 from drobench.results.comparison.paired import ALPHA, detectable_difference, holm, signed_rank_p
 from drobench.results.comparison.rows import Comparison, Summary
 from drobench.results.comparison.standings import Achievement, Standing, signed_differences
@@ -30,13 +31,15 @@ class PairedRun:
 
     def value(self, metric: str) -> float | None:
         """A metric of its iterate, infinite if the run failed."""
-        if self.record.status in FAILURES:
-            return math.inf
-        return None if self.point is None else getattr(self.point, metric)
+        return math.inf if self.record.status in FAILURES else value_of(self.point, metric)
 
 
 def comparisons(
-    ordered: Sequence[str], runs: Mapping[str, Sequence[PairedRun]], measure: str, cost: str
+    ordered: Sequence[str],
+    runs: Mapping[str, Sequence[PairedRun]],
+    measure: str,
+    cost: str,
+    more: bool = False,
 ) -> list[Comparison]:
     """Test all pairs of solvers.
 
@@ -45,11 +48,12 @@ def comparisons(
         runs: For each label, the runs in the order of the seeds.
         measure: The metric that decides between feasible runs.
         cost: The name of the cost of reaching the target.
+        more: Whether more of the measure is better.
     """
     found, samples = [], []
     for better, worse in itertools.combinations(ordered, 2):
         differences = signed_differences(*([run.standing for run in runs[label]] for label in (better, worse)))
-        quantity, effects = _effects(runs[better], runs[worse], measure, cost)
+        quantity, effects = _effects(runs[better], runs[worse], measure, cost, more)
         samples.append(effects)
         found.append(
             Comparison(
@@ -80,7 +84,7 @@ def comparisons(
 
 
 def _effects(
-    better: Sequence[PairedRun], worse: Sequence[PairedRun], measure: str, cost: str
+    better: Sequence[PairedRun], worse: Sequence[PairedRun], measure: str, cost: str, more: bool
 ) -> tuple[str, list[float]]:
     """What decided between the two on most pairs, and by how much on each."""
     pairs = list(zip(better, worse, strict=True))
@@ -91,7 +95,14 @@ def _effects(
     if quantity == cost:
         return cost, [_ratio(one.cost, two.cost) for one, two in pairs if _differ(one.cost, two.cost)]
     values = [(one.value(quantity), two.value(quantity)) for one, two in pairs]
+    if more and quantity == measure:
+        # A failed run is infinitely far away, on the bad side.
+        values = [(_downwards(one), _downwards(two)) for one, two in values]
     return quantity, [two - one for one, two in values if one is not None and two is not None and _differ(one, two)]
+
+
+def _downwards(value: float | None) -> float | None:
+    return -math.inf if value == math.inf else value
 
 
 def _decided_by(one: Achievement, two: Achievement, measure: str, cost: str) -> str:

@@ -148,6 +148,7 @@ def _contender(label: str, found: Entries, readings: Mapping[str, CurveReading],
                 found.measure,
                 asked.allowed,
                 asked.outcome(readings[record.run_id].ending),
+                more=found.measure in asked.more_is_better,
             ),
         )
         for record, spent in zip(chosen, first, strict=True)

@@ -39,6 +39,7 @@ def leaderboard(
     compared = [record for record in records if record.status is not Status.SKIPPED]
     if not compared:
         raise _nothing(records)
+    question = question.among(compared)
     readings = read_curves(compared, curves, question.targets)
     groups = _groups_with_runs(records, question)
     found = [score(group, readings, question) for group in groups]
@@ -54,6 +55,8 @@ def leaderboard(
         baseline=question.baseline,
         selection=question.select,
         endings={run_id: reading.ending for run_id, reading in readings.items()},
+        further=question.further,
+        more_is_better=question.more_is_better,
     )
 
 

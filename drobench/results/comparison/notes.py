@@ -135,7 +135,8 @@ def start_note(compared: Runs, readings: Mapping[str, CurveReading]) -> str | No
         return None
     where = "here" if optimal == len(endings) else f"in {optimal} of {len(endings)} runs"
     return (
-        f"Nothing to solve {where}: the certified optimum is the start; gaps and targets relative to it mean nothing."
+        f"Nothing to solve {where}: the certified optimum is the start; gaps and targets relative to it mean nothing. "
+        "A weaker adversary or regularizer may leave something to learn."
     )
 
 

@@ -104,7 +104,7 @@ def _reaching(number: int, target: Target) -> list[polars.Expr]:
             met = met & (value <= limit * polars.col("start_gap"))
             askable = askable & polars.col("start_gap").is_not_null().any()
         else:
-            met = met & (value <= limit)
+            met = met & (value >= limit if name in target.at_least else value <= limit)
             askable = askable & value.is_not_null().any()
     # Costs only grow on the way, so the least over all rows that meet the target is the cost of the first.
     return [

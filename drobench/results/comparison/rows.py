@@ -52,7 +52,7 @@ class Comparison:
         significant: Whether that is at most 5%.
         quantity: What `effect` is about: a cost, `train_max_violation`, or the metric the board is ranked by.
         effect: Over the pairs: for a cost the worse one's over the better one's, else the worse one's minus the better
-            one's; `None` where no pair has both.
+            one's, which is negative of a metric of which more is better; `None` where no pair has both.
         detectable: The least effect that as many pairs would show with a power of 80%, from the spread of this one;
             infinite where nothing can be significant, `None` where it cannot be said.
     """
@@ -102,7 +102,8 @@ class Row:
         run_ids: The runs compared, in the order of the seeds.
         failed: How many of them diverged, met a number that is not finite, or failed.
         feasible_share: Share of all runs whose iterate is feasible; a run without one is not.
-        metrics: Summary by the names in `METRICS`, `None` where no run has a value. A failed run counts as infinite.
+        metrics: Summary by the names in `METRICS`, and of what was asked for beside them; `None` where no run has a
+            value. A failed run counts as infinite.
         mean_place: Mean over the seeds of the place among the solvers of the board; `None` if no seed is shared.
         rank_interval: Positions between which the solver stays when the seeds are drawn again; `None` with few seeds.
         reached: One entry per target of the leaderboard.

@@ -30,7 +30,7 @@ def score(group: Group, readings: Mapping[str, CurveReading], asked: Question) -
     found = entries(group, readings, asked)
     judged = contenders(found, readings, asked)
     unranked = unranked_rows(judged, readings, asked, found.askable)
-    rows, tested = _ranked(unranked, judged, bool(found.shared), found.measure, asked.cost)
+    rows, tested = _ranked(unranked, judged, found, asked)
     baseline = _reference(rows, asked.baseline)
     reference = baseline or rows[0].solver
     rows = _with_comparisons(rows, tested, reference)
@@ -43,6 +43,7 @@ def score(group: Group, readings: Mapping[str, CurveReading], asked: Question) -
         comparisons=tuple(tested),
         reference=reference if tested else None,
         cost=asked.cost,
+        columns=asked.columns,
     )
     return board, judged
 
@@ -96,15 +97,16 @@ def _notes(
 
 
 def _ranked(
-    rows: Sequence[Row], contenders: Sequence[Contender], is_paired: bool, measure: str, cost: str
+    rows: Sequence[Row], contenders: Sequence[Contender], found: Entries, asked: Question
 ) -> tuple[list[Row], list[Comparison]]:
     """The rows in order with their ranks, and the tests these rest on; without common seeds nothing is tested."""
+    measure, more = found.measure, found.measure in asked.more_is_better
     standings = [[run.standing for run in contender.paired] for contender in contenders]
     middle = {
-        row.solver: (sorted(found)[len(found) // 2], _or_worst(row.median(measure)))
-        for row, found in zip(rows, standings, strict=True)
+        row.solver: (sorted(runs)[len(runs) // 2], _or_worst(row.median(measure), more))
+        for row, runs in zip(rows, standings, strict=True)
     }
-    if not is_paired:
+    if not found.shared:
         return sorted(rows, key=lambda row: (middle[row.solver], row.solver)), []
     taken = places(standings)
     intervals: Sequence[tuple[int, int] | None] = rank_intervals(taken) or [None] * len(rows)
@@ -114,14 +116,18 @@ def _ranked(
     ]
     placed.sort(key=lambda row: (row.mean_place, middle[row.solver], row.solver))
     ordered = [row.solver for row in placed]
-    tested = comparisons(ordered, {contender.label: contender.paired for contender in contenders}, measure, cost)
-    worse = {(found.worse, found.better) for found in tested if found.significant and found.wins > found.losses}
+    runs_of = {contender.label: contender.paired for contender in contenders}
+    tested = comparisons(ordered, runs_of, measure, asked.cost, more)
+    worse = {(pair.worse, pair.better) for pair in tested if pair.significant and pair.wins > pair.losses}
     ranks = shared_ranks(ordered, lambda label, leader: (label, leader) in worse)
     return [dataclasses.replace(row, rank=ranks[row.solver]) for row in placed], tested
 
 
-def _or_worst(value: float | None) -> float:
-    return math.inf if value is None else value
+def _or_worst(value: float | None, more: bool) -> float:
+    """A median, the less the better."""
+    if value is None:
+        return math.inf
+    return -value if more else value
 
 
 def _reference(rows: Sequence[Row], baseline: str | None) -> str | None:

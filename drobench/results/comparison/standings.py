@@ -1,7 +1,8 @@
 """How two runs are compared: one order for all runs of a board, from the best to the worst.
 
 1. It reached the target: the cheaper the better.
-2. It did not, but its iterate is feasible: the smaller the measure of the board (gap, error, objective) the better.
+2. It did not, but its iterate is feasible: the smaller the measure of the board (gap, error, objective) the better, or
+   the larger, of a metric of which more is better.
 3. Its iterate is infeasible: the smaller the violation the better.
 4. It has no such iterate, or no number to judge it by.
 5. It failed.
@@ -19,6 +20,7 @@ from typing import Any
 
 import numpy
 
+from drobench.results.comparison.metrics import value_of
 from drobench.results.parts import certified_within
 from drobench.results.record import FAILURES, Iterate, Outcome, Record
 
@@ -44,7 +46,7 @@ class Standing:
     Attributes:
         achievement: How far it came.
         is_worse: Whether its last iterate is worse than its start, where nothing else here would show it.
-        amount: The cost, the measure or the violation.
+        amount: The cost, the measure (negated where more of it is better) or the violation.
     """
 
     achievement: Achievement
@@ -64,6 +66,8 @@ def standing_of(
     measure: str,
     allowed: float | None,
     outcome: Outcome | None = None,
+    *,
+    more: bool = False,
 ) -> Standing:
     """Judge one run.
 
@@ -74,6 +78,7 @@ def standing_of(
         measure: The metric that decides between feasible iterates.
         allowed: The violation up to which an iterate counts as feasible; `None` leaves it to the problem's tolerance.
         outcome: What the run came to, if the iterate is its last one.
+        more: Whether more of the measure is better.
     """
     is_worse = outcome is Outcome.WORSE_THAN_START
     if record.status in FAILURES:
@@ -83,13 +88,14 @@ def standing_of(
     if point is None:
         return Standing(Achievement.UNSCORED)
     if is_feasible(point, allowed):
-        value: float | None = getattr(point, measure)
+        value = value_of(point, measure)
         if value is None or not math.isfinite(value):
             return Standing(Achievement.UNSCORED)
         told_from_zero = (
             outcome is not Outcome.START_IS_OPTIMAL or measure != "gap" or _exceeds_certificate(record, value)
         )
-        return Standing(Achievement.FEASIBLE, value if told_from_zero else 0.0)
+        amount = value if told_from_zero else 0.0
+        return Standing(Achievement.FEASIBLE, -amount if more else amount)
     violation = point.train_max_violation
     amount = 0.0 if violation is None or not math.isfinite(violation) else violation
     return Standing(Achievement.INFEASIBLE, amount, is_worse=is_worse)

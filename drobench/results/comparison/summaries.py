@@ -4,13 +4,13 @@ import math
 from collections.abc import Mapping, Sequence
 
 from drobench.results.comparison.contenders import Contender, cost_of
-from drobench.results.comparison.metrics import METRICS, QUALITIES
+from drobench.results.comparison.metrics import COSTS, METRICS, QUALITIES, value_of
 from drobench.results.comparison.question import Question
 from drobench.results.comparison.readings import CurveReading
 from drobench.results.comparison.rows import Reached, Row, Summary
 from drobench.results.comparison.standings import is_feasible
-from drobench.results.comparison.targets import COSTS, is_met
-from drobench.results.record import FAILURES, Iterate, Outcome, Record
+from drobench.results.comparison.targets import is_met
+from drobench.results.record import FAILURES, Outcome, Record
 
 Samples = dict[tuple[int, str], list[float]]
 """One number per run, by the number of the contender and the name of the metric or of a cost and target."""
@@ -46,17 +46,18 @@ def unranked_rows(
 
 
 def _metric_samples(contenders: Sequence[Contender], readings: Mapping[str, CurveReading], asked: Question) -> Samples:
-    """The metrics that any run has; a failed run counts as infinite."""
+    """The metrics that any run has; a failed run counts as infinite, where more is better as minus infinity."""
     values = [
-        [_values(record, asked.point(record), readings[record.run_id]) for record in contender.runs]
-        for contender in contenders
+        [_values(record, asked, readings[record.run_id]) for record in contender.runs] for contender in contenders
     ]
-    known = {metric for runs in values for run in runs for metric in METRICS if run.get(metric) is not None}
+    qualities = {*QUALITIES, *asked.further}
+    known = {metric for runs in values for run in runs for metric in run if run[metric] is not None}
     samples: Samples = {}
     for number, contender in enumerate(contenders):
         for metric in known:
+            worst = -math.inf if metric in asked.more_is_better else math.inf
             found = [
-                math.inf if metric in QUALITIES and record.status in FAILURES else run.get(metric)
+                worst if metric in qualities and record.status in FAILURES else run.get(metric)
                 for record, run in zip(contender.runs, values[number], strict=True)
             ]
             samples[number, metric] = [value for value in found if value is not None and not math.isnan(value)]
@@ -75,9 +76,11 @@ def _cost_samples(
     }
 
 
-def _values(record: Record, point: Iterate | None, reading: CurveReading) -> dict[str, float | None]:
-    """The numbers of one run that do not depend on a target, by the names in `METRICS`."""
+def _values(record: Record, asked: Question, reading: CurveReading) -> dict[str, float | None]:
+    """The numbers of one run that do not depend on a target, by the names in `METRICS` and those asked for."""
+    point = asked.point(record)
     values: dict[str, float | None] = {name: getattr(point, name, None) for name in QUALITIES}
+    values |= {name: value_of(point, name) for name in asked.further}
     values["seconds_total"] = record.seconds.total
     if reading.start_gap is not None and point is not None and point.gap is not None:
         values["relative_gap"] = point.gap / reading.start_gap
@@ -90,7 +93,7 @@ def _row(
     runs = contender.runs
     first = runs[0]
     feasible = [record.status not in FAILURES and is_feasible(asked.point(record), asked.allowed) for record in runs]
-    metrics = {name: summaries.get(name) for name in METRICS}
+    metrics = {name: summaries.get(name) for name in (*METRICS, *asked.further)}
     metrics |= {f"{cost}_to_target": summaries.get(f"{cost} 0") for cost in COSTS}
     return Row(
         rank=1,

@@ -47,7 +47,9 @@ class Table:
         return Table(self.header, rows, self.dispensable)
 
 
-def board_table(rows: Sequence[Row], measure: str, reference: str | None, cost: str) -> Table:
+def board_table(
+    rows: Sequence[Row], measure: str, reference: str | None, cost: str, further: Sequence[str] = ()
+) -> Table:
     """One board, without columns that say nothing here.
 
     Args:
@@ -55,11 +57,16 @@ def board_table(rows: Sequence[Row], measure: str, reference: str | None, cost: 
         measure: The metric that decides between feasible runs that did not reach the target.
         reference: Label of the solver that the rows are compared with; `None` if there is nothing to compare.
         cost: What reaching a target is counted in.
+        further: Metrics that were asked for.
     """
     targets = _target_columns(rows, cost)
+    asked = {
+        name.replace("_", " "): [cells.with_interval(row.metrics[name], cells.FAILED) for row in rows]
+        for name in (measure, *further)
+    }
     columns = {
         **_standing_columns(rows),
-        measure.replace("_", " "): [cells.with_interval(row.metrics[measure], cells.FAILED) for row in rows],
+        **asked,
         "test error": [cells.quality(row.median("test_error")) for row in rows],
         "violation": [cells.quality(row.median("train_max_violation")) for row in rows],
         "on test": [cells.quality(row.median("test_max_violation")) for row in rows],

@@ -32,7 +32,7 @@ def channel(quantity: Quantity, scale: str, positive: tuple[float, float] | None
     axis: Spec = {"labelExpr": _COUNT_LABEL if quantity.key in _COUNTED else NUMBER_LABEL, "tickCount": 6}
     if scale == "linear" or positive is None:
         return {"title": quantity.label, "axis": axis, "scale": {"type": "linear", "zero": False, "nice": False}}
-    if quantity.key in _SIGNED:
+    if quantity.key in _SIGNED or quantity.more:
         # Signed quantities have no logarithm; this scale is linear around zero and logarithmic further out.
         symmetric = {"type": "symlog", "constant": 0.01, "zero": False, "nice": False}
         return {"title": f"{quantity.label} (symmetric log)", "axis": axis, "scale": symmetric}

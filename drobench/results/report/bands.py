@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy
 
-from drobench.results.report.series import COSTS, MEASURES, Array, RunSeries
+from drobench.results.report.series import COSTS, MEASURES, Array, Quantity, RunSeries
 
 
 @dataclass(frozen=True)
@@ -21,8 +21,8 @@ class Band:
         median: The middle.
         low: The first quartile.
         high: The third quartile.
-        least: The best seed.
-        most: The worst seed.
+        least: The seed with the least value.
+        most: The seed with the largest.
     """
 
     median: Array
@@ -30,6 +30,10 @@ class Band:
     high: Array
     least: Array
     most: Array
+
+    def mirrored(self) -> "Band":
+        """The band of the negated values."""
+        return Band(-self.median, -self.high, -self.low, -self.most, -self.least)
 
 
 @dataclass(frozen=True)
@@ -45,16 +49,17 @@ class SolverCurves:
     bands: Mapping[tuple[str, str], Band]
 
 
-def solver_curves(runs: Sequence[RunSeries], points: int) -> SolverCurves:
+def solver_curves(runs: Sequence[RunSeries], points: int, measured: Sequence[Quantity] = MEASURES) -> SolverCurves:
     """Summarise the runs of one solver.
 
     Args:
         runs: One series per run.
         points: The largest number of grid points.
+        measured: What the series were read for.
     """
     grids = {}
     bands = {}
-    measures = [measure.key for measure in MEASURES if any(measure.key in run.measures for run in runs)]
+    measures = [measure for measure in measured if any(measure.key in run.measures for run in runs)]
     for cost in (cost.key for cost in COSTS):
         present = [run for run in runs if cost in run.costs]
         if not present or max(run.costs[cost][-1] for run in present) <= 0:
@@ -62,9 +67,10 @@ def solver_curves(runs: Sequence[RunSeries], points: int) -> SolverCurves:
         grid = thinned(numpy.unique(numpy.concatenate([run.costs[cost] for run in present])), points)
         grids[cost] = grid
         for measure in measures:
-            values = numpy.stack([_on_grid(run, cost, measure, grid) for run in runs])
+            values = numpy.stack([_on_grid(run, cost, measure.key, grid) for run in runs])
             if numpy.isfinite(values).any():
-                bands[cost, measure] = band(values)
+                found = band(values)
+                bands[cost, measure.key] = found.mirrored() if measure.more else found
     return SolverCurves(grids, bands)
 
 

@@ -3,13 +3,14 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy
 import polars
 
 from drobench.results.comparison.board import Board, Leaderboard
 from drobench.results.comparison.rows import Row
+from drobench.results.comparison.tables import Table
 from drobench.results.fields import storable
 from drobench.results.outcome import Ending
 from drobench.results.record import Record, content_id
@@ -17,7 +18,7 @@ from drobench.results.report.axes import channel
 from drobench.results.report.bands import SolverCurves, solver_curves
 from drobench.results.report.looks import Spec
 from drobench.results.report.rates import Rate, measured_rate, resolution
-from drobench.results.report.series import COSTS, MEASURES, Array, Quantity, RunSeries, run_series
+from drobench.results.report.series import COSTS, MEASURES, Array, Quantity, RunSeries, own_measures, run_series
 from drobench.results.report.styles import Style, styles
 from drobench.results.report.tradeoff import SolverPoints, trade_offs
 
@@ -92,6 +93,19 @@ class BoardView:
 
 
 @dataclass(frozen=True)
+class RunTables:
+    """Tables about one run alone.
+
+    Attributes:
+        tables: Title, cells and remarks of each.
+        missing: Why there are none.
+    """
+
+    tables: tuple[tuple[str, Table, tuple[str, ...]], ...] = ()
+    missing: str = ""
+
+
+@dataclass(frozen=True)
 class Content:
     """A report before it is drawn.
 
@@ -100,12 +114,14 @@ class Content:
         boards: The boards, in the order of the leaderboard.
         styles: The look of each solver, by its label.
         records: All runs, skipped ones too, oldest first.
+        groups: Tables by group of the iterate that is compared, by the id of the run; empty unless they were asked for.
     """
 
     leaderboard: Leaderboard
     boards: tuple[BoardView, ...]
     styles: Mapping[str, Style]
     records: tuple[Record, ...]
+    groups: Mapping[str, RunTables] = field(default_factory=dict)
 
     def ending(self, record: Record) -> Ending:
         """What a run came to."""
@@ -122,10 +138,11 @@ def gather(tables: Leaderboard, records: Iterable[Record], curves: Callable[[str
     """
     runs = tuple(sorted(records, key=lambda record: (record.started, record.run_id)))
     by_id = {record.run_id: record for record in runs}
-    points = _points_per_curve(sum(len(board.rows) for board in tables.boards))
+    measured = (*MEASURES, *own_measures(runs, tables.further))
+    points = _points_per_curve(sum(len(board.rows) for board in tables.boards), len(measured))
     slugs = _slugs(tables.boards)
     boards = tuple(
-        _board_view(board, slug, by_id, curves, points, tables.targets[0].violation)
+        _board_view(board, slug, by_id, curves, points, tables.targets[0].violation, measured)
         for board, slug in zip(tables.boards, slugs, strict=True)
     )
     labels = [row.solver for board in tables.boards for row in board.rows]
@@ -133,8 +150,8 @@ def gather(tables: Leaderboard, records: Iterable[Record], curves: Callable[[str
     return Content(tables, boards, styles(labels), runs)
 
 
-def _points_per_curve(rows: int) -> int:
-    per_point = max(rows, 1) * len(COSTS) * len(MEASURES) * _NUMBERS_PER_POINT
+def _points_per_curve(rows: int, measures: int) -> int:
+    per_point = max(rows, 1) * len(COSTS) * measures * _NUMBERS_PER_POINT
     return max(_FEWEST_POINTS, min(_MOST_POINTS, _NUMBERS // per_point))
 
 
@@ -145,10 +162,11 @@ def _board_view(
     read: Callable[[str], polars.DataFrame],
     points: int,
     allowed: float | None,
+    measured: Sequence[Quantity],
 ) -> BoardView:
     records = {row.solver: _runs(row, by_id) for row in board.rows}
-    series = {label: [run_series(run, read(run.run_id)) for run in runs] for label, runs in records.items()}
-    curves = {label: found for label, runs in series.items() if (found := solver_curves(runs, points)).bands}
+    series = {label: [run_series(run, read(run.run_id), measured) for run in runs] for label, runs in records.items()}
+    curves = {label: found for label, runs in series.items() if (found := solver_curves(runs, points, measured)).bands}
     shown = {pair for found in curves.values() for pair in found.bands}
     return BoardView(
         board=board,
@@ -158,7 +176,7 @@ def _board_view(
         rates=_rates(records, series),
         trade_offs=trade_offs(list(records.items())),
         costs=tuple(cost for cost in COSTS if any(cost.key == key for key, _ in shown)),
-        measures=tuple(measure for measure in MEASURES if any(measure.key == key for _, key in shown)),
+        measures=tuple(measure for measure in measured if any(measure.key == key for _, key in shown)),
         allowed=_tolerance(board) if allowed is None else allowed,
     )
 

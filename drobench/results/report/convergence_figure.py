@@ -72,7 +72,7 @@ def filled(template: Spec, x: Spec, y: Spec) -> Spec:
 def curve_rows(curves: Mapping[str, SolverCurves], cost: str, measure: str) -> list[dict[str, Any]]:
     """What a convergence figure draws: one row of arrays per solver, without points that are not finite.
 
-    A band that reaches to infinity is cut at the largest finite value of the figure.
+    A band that reaches to infinity is cut at the largest finite value of the figure, or at the least.
 
     Args:
         curves: The curves by the label of the solver.
@@ -80,7 +80,8 @@ def curve_rows(curves: Mapping[str, SolverCurves], cost: str, measure: str) -> l
         measure: Key of the measure.
     """
     present = {label: found for label, found in curves.items() if (cost, measure) in found.bands}
-    ceiling = max((_largest_finite(found, cost, measure) for found in present.values()), default=0.0)
+    finite = [value for found in present.values() for value in _finite(found, cost, measure)]
+    floor, ceiling = min(finite, default=0.0), max(finite, default=0.0)
     rows = []
     for position, (label, found) in enumerate(present.items()):
         band = found.bands[cost, measure]
@@ -94,8 +95,8 @@ def curve_rows(curves: Mapping[str, SolverCurves], cost: str, measure: str) -> l
                 "phase": (1 + position * max(1, stride // 4)) % stride,
                 "x": _rounded(grid),
                 "median": _rounded(band.median),
-                "quartiles": [_rounded(band.low), _rounded(band.high, ceiling)],
-                "extremes": [_rounded(band.least), _rounded(band.most, ceiling)],
+                "quartiles": [_rounded(band.low, floor=floor), _rounded(band.high, ceiling)],
+                "extremes": [_rounded(band.least, floor=floor), _rounded(band.most, ceiling)],
             }
         )
     return rows
@@ -110,15 +111,13 @@ def with_band(rows: Sequence[Mapping[str, Any]], band: str) -> list[dict[str, An
     ]
 
 
-def _largest_finite(curves: SolverCurves, cost: str, measure: str) -> float:
+def _finite(curves: SolverCurves, cost: str, measure: str) -> list[float]:
     band = curves.bands[cost, measure]
-    values = [
-        float(value) for array in (band.median, band.high, band.most) for value in array if abs(value) < float("inf")
-    ]
-    return max(values, default=0.0)
+    ends = (band.median, band.low, band.high, band.least, band.most)
+    return [float(value) for array in ends for value in array if abs(value) < float("inf")]
 
 
-def _rounded(values: Iterable[float], ceiling: float | None = None) -> list[float | None]:
-    """Numbers with the digits that a figure can show; `None`, or the ceiling, for what is infinite."""
-    limit = None if ceiling is None else digits(ceiling)
-    return [digits(value) if abs(value) < float("inf") else limit for value in values]
+def _rounded(values: Iterable[float], ceiling: float | None = None, floor: float | None = None) -> list[float | None]:
+    """Numbers with the digits that a figure can show; `None`, or the end of the figure, for what is infinite."""
+    above, below = (None if end is None else digits(end) for end in (ceiling, floor))
+    return [digits(value) if abs(value) < float("inf") else above if value > 0 else below for value in values]

@@ -56,13 +56,18 @@ def format_csv(leaderboard: Leaderboard) -> str:
     text = io.StringIO()
     rows = [[_csv_cell(value) for value in row] for row in csv_rows(leaderboard)]
     # `csv` writes None as an empty cell.
-    csv.writer(text, lineterminator="\n").writerows([csv_columns(), *rows])
+    csv.writer(text, lineterminator="\n").writerows([csv_columns(leaderboard.further), *rows])
     return text.getvalue()
 
 
-def csv_columns() -> list[str]:
-    """The names of the columns of `csv_rows`; the first is the title of the board."""
-    intervals = [column for metric in METRICS for column in (metric, f"{metric}_low", f"{metric}_high")]
+def csv_columns(further: Sequence[str] = ()) -> list[str]:
+    """The names of the columns of `csv_rows`, the first of which is the title of the board.
+
+    Args:
+        further: Metrics that are summarised because they were asked for.
+    """
+    shown = (*METRICS, *further)
+    intervals = [column for metric in shown for column in (metric, f"{metric}_low", f"{metric}_high")]
     return [*_CSV_BEGIN, *intervals, *_CSV_END]
 
 
@@ -78,7 +83,7 @@ def _csv_row(leaderboard: Leaderboard, board: Board, row: Row) -> list[Any]:
         *(board.title, board.problem["name"], board.dataset["name"], leaderboard.iterate, target),
         *(row.rank, low, high, row.mean_place, row.solver),
         *(row.runs, row.failed, row.worse_than_start, row.feasible_share, row.reached[0].share),
-        *(end for metric in METRICS for end in _ends(row.metrics[metric])),
+        *(end for metric in (*METRICS, *leaderboard.further) for end in _ends(row.metrics[metric])),
         *_comparison_cells(row, board.reference),
         *_tuning_cells(row),
     ]
@@ -115,7 +120,7 @@ def reading(leaderboard: Leaderboard) -> list[str]:
     lines = [
         f"Medians over seeds of the `{leaderboard.iterate}` iterate; in brackets the 95% bootstrap interval. "
         f"Target: {leaderboard.targets[0].label}.",
-        f"Seed by seed: {first if leaderboard.iterate == 'last' else ''}{_measures(leaderboard.boards)} if feasible, "
+        f"Seed by seed: {first if leaderboard.iterate == 'last' else ''}{_measures(leaderboard)} if feasible, "
         "else the smaller violation; failed last. A rank is shared (=) unless the signed-rank test, adjusted for all "
         "pairs of solvers (Holm), says at 5% that a solver is worse than the first of its group.",
     ]
@@ -151,9 +156,16 @@ def _counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def _measures(boards: Sequence[Board]) -> str:
-    names = dict.fromkeys(board.ranked_by or "objective" for board in boards)
-    return "the smaller " + " or ".join(name.replace("_", " ") for name in names)
+def _measures(leaderboard: Leaderboard) -> str:
+    names = dict.fromkeys(board.ranked_by or "objective" for board in leaderboard.boards)
+    larger = [name for name in names if name in leaderboard.more_is_better]
+    smaller = [name for name in names if name not in larger]
+    kinds = [
+        f"the {which} " + " or ".join(name.replace("_", " ") for name in found)
+        for which, found in (("smaller", smaller), ("larger", larger))
+        if found
+    ]
+    return ", or ".join(kinds)
 
 
 def _board_content(board: Board) -> dict[str, Any]:
@@ -185,7 +197,7 @@ def _row_content(row: Row) -> dict[str, Any]:
         "seeds": row.seeds,
         "run_ids": row.run_ids,
         "feasible_share": row.feasible_share,
-        **{metric: _summary_content(row.metrics[metric]) for metric in METRICS},
+        **{metric: _summary_content(summary) for metric, summary in row.metrics.items()},
         "reached": [
             {
                 "target": dict(reached.target.limits),

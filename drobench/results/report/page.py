@@ -123,10 +123,22 @@ def _board_context(content: Content, view: BoardView) -> dict[str, Any]:
         "iterates": [{"key": name, "label": texts.ITERATE_LABELS[name]} for name in iterates],
         "splits": [{"key": name, "label": texts.SPLIT_LABELS[name]} for name in splits],
         "no_trade_off": texts.no_trade_off(view),
+        "groups": _group_lines(content, view),
+        "iterate": texts.ITERATE_LABELS[content.leaderboard.iterate],
         "rates": rates,
         "claims": any(rate["claimed"] for rate in rates),
         "settings": [(name, texts.setting(value)) for name, value in flattened(settings).items()],
     }
+
+
+def _group_lines(content: Content, view: BoardView) -> list[dict[str, Any]]:
+    """The tables by group of each run of a board, in the order of its rows."""
+    return [
+        {"id": record.short_id, "solver": row.solver, "seed": record.seed, "found": found}
+        for row in view.board.rows
+        for record in view.records[row.solver]
+        if (found := content.groups.get(record.run_id)) is not None
+    ]
 
 
 def _leaders(board: Board) -> list[bool]:

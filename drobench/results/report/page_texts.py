@@ -17,7 +17,8 @@ TERMS = (
     (
         "Ranks",
         "Seed by seed, a run that reached the target beats one that did not, and of two that did the cheaper wins. "
-        "Otherwise feasible beats infeasible, and the smaller value of the deciding metric wins; failed runs are last. "
+        "Otherwise feasible beats infeasible, and the smaller value of the deciding metric wins, or the larger "
+        "one of a metric of which more is better; failed runs are last. "
         "Solvers share a rank (=) unless a paired test says that one is worse than the first of its group.",
     ),
     ("Gap", "Objective minus the certified optimum of the original problem. Missing at points that are infeasible."),

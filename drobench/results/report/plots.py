@@ -28,7 +28,7 @@ class PlotUnwritable(DrobenchError):
     """A figure cannot be written where it should go."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Figure:
     """One figure of a report.
 
@@ -42,12 +42,34 @@ class Figure:
     title: str
     spec: Spec
 
+    def rendered(self, form: str) -> bytes:
+        """Return the figure as the content of a file of one of `FORMATS`.
+
+        Raises:
+            SettingError: If it is none of them.
+        """
+        _check_format(form)
+        return _rendered(self.spec)[form]()
+
+    def save(self, file: str | Path) -> Path:
+        """Write the figure; the ending of the file's name says in which of `FORMATS`."""
+        target = Path(file)
+        write_atomically(target, self.rendered(target.suffix.removeprefix(".")))
+        return target
+
+    def _repr_svg_(self) -> str:
+        return self.rendered("svg").decode()
+
+    def __repr__(self) -> str:
+        return f"<figure {self.name}: {self.title}>"
+
 
 def all_figures(content: Content) -> Iterator[Figure]:
     """Every figure of a report.
 
     The most telling measure is drawn against every cost, the other measures against oracle calls (or the first cost
-    there is); the trade-off for every iterate on training and test data; the performance profiles.
+    there is); of the measures that only the problem has those that were asked for; the trade-off for every iterate on
+    training and test data; the performance profiles.
     """
     for view in content.boards:
         yield from _convergence_figures(content, view)
@@ -75,8 +97,7 @@ def write_plots(content: Content, folder: Path, formats: Sequence[str] = FORMATS
         PlotUnwritable: If the folder cannot be written to.
     """
     for name in formats:
-        if name not in FORMATS:
-            raise SettingError(f"The format of a plot must be one of {', '.join(FORMATS)}; found {name!r}.")
+        _check_format(name)
     written = []
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -93,10 +114,17 @@ def write_plots(content: Content, folder: Path, formats: Sequence[str] = FORMATS
     return written
 
 
+def _check_format(name: str) -> None:
+    if name not in FORMATS:
+        raise SettingError(f"The format of a plot must be one of {', '.join(FORMATS)}; found {name!r}.")
+
+
 def _convergence_figures(content: Content, view: BoardView) -> Iterator[Figure]:
     template = convergence(view.styles(content.styles), PAPER)
     costs, measures = view.cost_channels(), view.measure_channels()
-    for place, measure in enumerate(view.measures):
+    asked = content.leaderboard.further
+    drawn = [measure for measure in view.measures if not measure.own or measure.key in asked]
+    for place, measure in enumerate(drawn):
         for cost in view.costs if place == 0 else view.costs[:1]:
             rows = curve_rows(view.curves, cost.key, measure.key)
             if not rows:

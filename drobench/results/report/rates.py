@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy
-from scipy import stats
 
 from drobench.results.comparison.statistics import bootstrap_interval, median
 from drobench.results.record import Record
@@ -92,6 +91,8 @@ def _fit(record: Record, run: RunSeries) -> _Fit | None:
     usable = (calls >= calls[-1] / _DECADE) & (calls > 0) & numpy.isfinite(gaps) & (gaps > resolution(record))
     if numpy.unique(calls[usable]).size < _SMALLEST_NUMBER_OF_POINTS:
         return None
+    from scipy import stats  # noqa: PLC0415  # slow to load, and no leaderboard needs it
+
     line: Any = stats.linregress(numpy.log10(calls[usable]), numpy.log10(gaps[usable]))
     # Where the gap never moves there is no variance, and a flat line leaves nothing unexplained.
     explained = 1.0 if numpy.ptp(gaps[usable]) == 0 else float(line.rvalue) ** 2
@@ -99,6 +100,8 @@ def _fit(record: Record, run: RunSeries) -> _Fit | None:
 
 
 def _regression_interval(fit: _Fit) -> tuple[float, float]:
+    from scipy import stats  # noqa: PLC0415  # as above
+
     reach = float(stats.t.ppf(0.975, fit.freedom)) * fit.error
     return fit.slope - reach, fit.slope + reach
 

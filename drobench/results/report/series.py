@@ -1,12 +1,15 @@
 """The quantities a curve can be drawn with, and one run's curve as arrays."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy
 import polars
 
+from drobench.results.comparison.metrics import MEASURES as EVERY_RUNS
+from drobench.results.comparison.metrics import Known
+from drobench.results.metric import titled
 from drobench.results.parts import certified_within
 from drobench.results.record import FAILURES, Record
 
@@ -21,11 +24,15 @@ class Quantity:
         key: The column of the curve, or `relative_gap`.
         label: The axis title.
         scale: How it is shown at first: `log` or `linear`.
+        more: Whether more of it is better.
+        own: Whether only the problem has it, and not every record.
     """
 
     key: str
     label: str
     scale: str
+    more: bool = False
+    own: bool = False
 
 
 COSTS = (
@@ -53,7 +60,7 @@ MEASURES = (
     Quantity("test_error", "test error", "linear"),
     Quantity("stationarity", "stationarity", "log"),
 )
-"""What a run achieves, for the vertical axis; smaller is better for all of them."""
+"""What every run may have achieved, for the vertical axis; smaller is better for all of them."""
 
 _NULL_WHERE_INFEASIBLE = ("gap", "relative_gap")
 
@@ -66,7 +73,8 @@ class RunSeries:
         failed: Whether the run ended in a failure.
         costs: What was paid until each evaluation, by the key of the cost; never decreasing.
         measures: Position of the evaluations that have a value, and the values, by the key of the measure. A point
-            that is infeasible, or a value that is not finite, counts as infinite: it has not reached anything.
+            that is infeasible, or a value that is not finite, counts as infinite: it has not reached anything. Where
+            more is better the values are negated.
     """
 
     failed: bool
@@ -74,9 +82,27 @@ class RunSeries:
     measures: Mapping[str, tuple[numpy.ndarray[Any, Any], Array]]
 
 
-def run_series(record: Record, curve: polars.DataFrame) -> RunSeries:
+def own_measures(records: Sequence[Record], asked: Sequence[str]) -> tuple[Quantity, ...]:
+    """What only the problems of these runs measure: all of it on test rows, and what was asked for."""
+    known = Known.of(records)
+    fixed = {measure.key for measure in MEASURES}
+    shown = [name for name in known.names if name in asked or (name not in EVERY_RUNS and name.startswith("test_"))]
+    return tuple(
+        Quantity(
+            name,
+            titled(name, known.units.get(name), more=name in known.more),
+            "linear",
+            more=name in known.more,
+            own=True,
+        )
+        for name in shown
+        if name not in fixed and name not in known.disputed
+    )
+
+
+def run_series(record: Record, curve: polars.DataFrame, measured: Sequence[Quantity] = MEASURES) -> RunSeries:
     """Read what can be drawn from the curve of a run."""
-    wanted = ("step", "feasible", *(quantity.key for quantity in (*COSTS, *MEASURES)))
+    wanted = ("step", "feasible", *(quantity.key for quantity in (*COSTS, *measured)))
     # One query for all columns: a report may read a thousand curves.
     frame = curve.select(polars.col(name).cast(polars.Float64) for name in wanted if name in curve.columns)
     if "step" in frame.columns:
@@ -93,11 +119,12 @@ def run_series(record: Record, curve: polars.DataFrame) -> RunSeries:
         columns["relative_gap"], known["relative_gap"] = columns["gap"] / start_gap, known["gap"]
     infeasible = columns["feasible"] == 0 if "feasible" in columns else numpy.zeros(frame.height, dtype=bool)
     measures = {}
-    for key in (measure.key for measure in MEASURES if measure.key in columns):
-        if not known[key].any():
+    for measure in measured:
+        key = measure.key
+        if key not in columns or not known[key].any():
             continue
         evaluated = known[key] | infeasible if key in _NULL_WHERE_INFEASIBLE else known[key]
-        values = columns[key][evaluated]
+        values = -columns[key][evaluated] if measure.more else columns[key][evaluated]
         measures[key] = (numpy.flatnonzero(evaluated), numpy.where(numpy.isfinite(values), values, numpy.inf))
     return RunSeries(record.status in FAILURES, costs, measures)
 

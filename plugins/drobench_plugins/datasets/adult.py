@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from drobench.data.build import build_dataset
 from drobench.data.cache import RemoteFile, require
 from drobench.data.dataset import DataError, Dataset, DatasetConfig
+from drobench.data.encoder import number_encoder
 from drobench.registry.entries import DatasetEntry
 from drobench_plugins.datasets.separated_text import check_columns, numbers, read_fields
 
@@ -151,6 +152,9 @@ def adult_dataset(name: str, table: "pl.DataFrame", config: AdultConfig, *, twin
         provides=frozenset({"groups"}),
         twin=twin,
         columns={"groups": groups},
+        encoder=number_encoder(
+            feature_names, classes=INCOMES, target="income", group="race", groups=(*_GROUP_RACES, "others")
+        ),
     )
 
 

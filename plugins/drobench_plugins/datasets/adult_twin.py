@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from drobench.data.dataset import Dataset
 from drobench.errors import require_positive
-from drobench.registry.entries import DatasetEntry
+from drobench.registry.entries import DatasetEntry, no_files
 from drobench_plugins.datasets.adult import COLUMNS, INCOMES, AdultConfig, adult_dataset
 from drobench_plugins.datasets.twin_parameters import draw_codes, from_quantiles, read_parameters, row_generator
 
@@ -92,4 +92,5 @@ def entry() -> DatasetEntry:
         config=AdultTwinConfig,
         factory=load_adult_twin,
         provides=frozenset({"labels", "binary_labels", "groups"}),
+        reads=no_files,
     )

@@ -4,7 +4,11 @@ from dataclasses import dataclass
 
 from drobench.data.build import build_dataset
 from drobench.data.dataset import Dataset, DatasetConfig
-from drobench.registry.entries import DatasetEntry
+from drobench.data.encoder import number_encoder
+from drobench.registry.entries import DatasetEntry, no_files
+
+# What scikit-learn calls our classes 0 and 1.
+_LABELS = (1, 0)
 
 
 @dataclass
@@ -22,12 +26,14 @@ def load_breast_cancer_dataset(config: BreastCancerConfig) -> Dataset:
     from sklearn.datasets import load_breast_cancer  # noqa: PLC0415
 
     source = load_breast_cancer()
+    names = [str(name) for name in source.feature_names]
     return build_dataset(
         "breast_cancer",
         source.data,
         1 - source.target,
         config,
-        feature_names=[str(name) for name in source.feature_names],
+        feature_names=names,
+        encoder=number_encoder(names, classes=_LABELS, target="diagnosis"),
     )
 
 
@@ -43,4 +49,5 @@ def entry() -> DatasetEntry:
         config=BreastCancerConfig,
         factory=load_breast_cancer_dataset,
         provides=frozenset({"labels", "binary_labels"}),
+        reads=no_files,
     )

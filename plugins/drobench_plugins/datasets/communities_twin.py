@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from drobench.data.dataset import Dataset
 from drobench.errors import require_positive
-from drobench.registry.entries import DatasetEntry
+from drobench.registry.entries import DatasetEntry, no_files
 from drobench_plugins.datasets.communities_columns import INCOMPLETE, PREDICTORS, TARGET
 from drobench_plugins.datasets.communities_crime import ATTRIBUTES, CommunitiesCrimeConfig, communities_dataset
 from drobench_plugins.datasets.twin_parameters import (
@@ -139,4 +139,5 @@ def entry() -> DatasetEntry:
         config=CommunitiesTwinConfig,
         factory=load_communities_twin,
         provides=frozenset({"labels", "binary_labels", "attributes"}),
+        reads=no_files,
     )

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from drobench.data.build import build_dataset
 from drobench.data.dataset import Dataset, DatasetConfig
-from drobench.registry.entries import DatasetEntry
+from drobench.data.encoder import number_encoder
+from drobench.registry.entries import DatasetEntry, no_files
 
 
 @dataclass
@@ -20,9 +21,11 @@ def load_diabetes_dataset(config: DiabetesConfig) -> Dataset:
     from sklearn.datasets import load_diabetes  # noqa: PLC0415  # two seconds that no other dataset needs
 
     raw = load_diabetes(scaled=False)
-    targets = raw.target / 100.0 if config.scale_targets else raw.target
+    scale = 100.0 if config.scale_targets else 1.0
     names = tuple(raw.feature_names)
-    return build_dataset("diabetes", raw.data, None, config, feature_names=names, columns={"targets": targets})
+    encoder = number_encoder(names, target="progression", target_scale=scale)
+    columns = {"targets": raw.target / scale}
+    return build_dataset("diabetes", raw.data, None, config, feature_names=names, columns=columns, encoder=encoder)
 
 
 def entry() -> DatasetEntry:
@@ -34,4 +37,5 @@ def entry() -> DatasetEntry:
         config=DiabetesConfig,
         factory=load_diabetes_dataset,
         provides=frozenset({"targets"}),
+        reads=no_files,
     )

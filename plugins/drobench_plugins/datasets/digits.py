@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from drobench.data.build import build_dataset
 from drobench.data.dataset import Dataset, DatasetConfig
 from drobench.errors import SettingError
-from drobench.registry.entries import DatasetEntry
+from drobench.registry.entries import DatasetEntry, no_files
 
 _CLASSES = range(10)
 
@@ -52,4 +52,5 @@ def entry() -> DatasetEntry:
         factory=load_digits_dataset,
         # Two classes only on request: whether the labels are binary is checked where it matters, on the loaded data.
         provides=frozenset({"labels", "binary_labels", "images"}),
+        reads=no_files,
     )

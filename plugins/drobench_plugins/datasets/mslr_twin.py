@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from drobench.data.dataset import Dataset
 from drobench.errors import SettingError
-from drobench.registry.entries import DatasetEntry
+from drobench.registry.entries import DatasetEntry, no_files
 from drobench_plugins.datasets.letor_text import FEATURES, LetorTable, joined
 from drobench_plugins.datasets.mslr import SPLITS, MslrConfig, mslr_dataset
 from drobench_plugins.datasets.mslr_queries import QUALITY
@@ -170,4 +170,5 @@ def entry() -> DatasetEntry:
         config=MslrTwinConfig,
         factory=load_mslr_twin,
         provides=frozenset({"labels", "binary_labels", "queries", "groups"}),
+        reads=no_files,
     )

@@ -22,7 +22,7 @@ from torch import Tensor
 from drobench.data.build import build_dataset
 from drobench.data.dataset import Dataset, DatasetConfig
 from drobench.errors import require_non_negative, require_one_of, require_positive
-from drobench.registry.entries import DatasetEntry
+from drobench.registry.entries import DatasetEntry, no_files
 
 
 @dataclass
@@ -94,4 +94,5 @@ def entry() -> DatasetEntry:
         config=SyntheticConfig,
         factory=load_synthetic_dataset,
         provides=frozenset({"labels", "binary_labels"}),
+        reads=no_files,
     )

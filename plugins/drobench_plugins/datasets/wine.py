@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from drobench.data.build import build_dataset
 from drobench.data.dataset import Dataset, DatasetConfig
-from drobench.registry.entries import DatasetEntry
+from drobench.registry.entries import DatasetEntry, no_files
 
 
 @dataclass
@@ -29,4 +29,5 @@ def entry() -> DatasetEntry:
         config=WineConfig,
         factory=load_wine_dataset,
         provides=frozenset({"labels"}),
+        reads=no_files,
     )

@@ -42,7 +42,7 @@ from drobench.objective.losses import Losses, Pullback
 from drobench.objective.predictor import LinearPredictor, Model, build_predictor
 from drobench.objective.regularizers import Zero
 from drobench.objective.sampling import Index
-from drobench.problem.metrics import SplitScore
+from drobench.problem.metrics import Metric, SplitScore
 from drobench.problem.problem import Problem
 from drobench.reformulation.projection import project_euclidean
 from drobench.registry import ProblemEntry
@@ -142,6 +142,7 @@ class ConstrainedQuadratic(Problem):
     """
 
     form: Constrained
+    metrics = (Metric("distance_to_optimum"),)
 
     def __init__(self, config: ConstrainedQuadraticConfig, dataset: Dataset, model: Model) -> None:
         predictor = build_predictor(model, dataset.train.columns, dataset.classes)

@@ -5,11 +5,12 @@ parameters and the worst case over weights `p` of the samples:
 
     kl_classification    penalty: sum p f - gamma KL(p || 1/m);  ball: KL(p || 1/m) <= radius
     chi2_classification  variance: mean f + Var f / (2 gamma);  exact: the same with p >= 0;  ball: D(p) <= radius
-    cvar_classification  mean of the worst share `level` of the losses
+    cvar_classification  mean of the worst share `level` of the losses; kl, chi2: the same at a price; entropic: a bound
 
 where `D(p) = (m / 2) sum (p_i - 1/m)^2`.
 """
 
+import math
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -30,6 +31,7 @@ from drobench.objective.forms import RobustRisk
 from drobench.objective.predictor import Model
 from drobench.objective.regularizers import ElasticNet
 from drobench.objective.score_losses import ScoreLoss
+from drobench.objective.tail_risks import CappedChi2, CappedKL
 from drobench.registry import ProblemEntry, load_catalogue
 from drobench.registry.losses import loss_called, loss_settings
 from drobench_plugins.problems.classification import Classification
@@ -48,11 +50,33 @@ class RobustConfig:
     convex), `hinge`, `smoothed_hinge`."""
     loss_settings: dict[str, Any] = field(default_factory=dict)
     """Settings of the loss, such as `{width: 0.5}` of `smoothed_hinge`."""
+    class_weights: list[float] = field(default_factory=list)
+    """What the losses of each class are multiplied by, in the order of the sorted labels; empty: by nothing."""
+    balance_classes: bool = False
+    """Weights by which every class weighs as much as any other: rows / (classes * rows of the class)."""
 
     def __post_init__(self) -> None:
         require_non_negative(self, "l1", "l2")
         self.loss_settings = loss_settings(self.loss, self.loss_settings, self.task, load_catalogue())
+        self._check_weights()
         self.score_loss()
+
+    def _check_weights(self) -> None:
+        if not all(0.0 < weight < math.inf for weight in self.class_weights):
+            raise SettingError(
+                f"{type(self).__name__}.class_weights must be finite numbers above 0; found "
+                f"{list(self.class_weights)}. Change `problem.class_weights=`."
+            )
+        if self.class_weights and self.balance_classes:
+            raise SettingError(
+                f"{type(self).__name__}: weights of classes are given or balanced; found both. Leave "
+                "`problem.class_weights=` or `problem.balance_classes=` out."
+            )
+        if self.task == "regression" and (self.class_weights or self.balance_classes):
+            raise SettingError(
+                f"{type(self).__name__}: numbers that are to be predicted have no classes; found weights of classes. "
+                "Leave `problem.class_weights=` and `problem.balance_classes=` out."
+            )
 
     def score_loss(self) -> ScoreLoss:
         """Return the loss."""
@@ -108,15 +132,26 @@ class CVaRClassificationConfig(RobustConfig):
 
     level: float = 0.1
     """Share of the worst samples that counts; 1 is the plain mean."""
+    variant: str = "exact"
+    """`exact`; `kl` or `chi2` (smoothed: the adversary also pays gamma times this divergence); `entropic` (the entropic
+    value at risk of this level, an upper bound of CVaR: a KL ball of radius -ln level)."""
+    gamma: float = 0.1
+    """Price of the divergence in the smoothed variants: near 0 they are CVaR, large is close to plain risk."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        require_one_of(self, "variant", ("exact", "kl", "chi2", "entropic"))
+        require_positive(self, "gamma")
         if not 0.0 < self.level <= 1.0:
             raise SettingError(f"{type(self).__name__}.level must be in (0, 1]; found {self.level}. Change `level=`.")
 
     def ambiguity(self) -> AmbiguitySet:
         """Return the adversary."""
-        return CVaR(self.level)
+        if self.variant == "entropic":
+            return KLBall(-math.log(self.level))
+        if self.variant == "exact":
+            return CVaR(self.level)
+        return (CappedKL if self.variant == "kl" else CappedChi2)(self.level, self.gamma)
 
 
 class DivergenceClassification(Classification):
@@ -125,7 +160,7 @@ class DivergenceClassification(Classification):
     form: RobustRisk
 
     def __init__(self, config: Any, dataset: Dataset, model: Model) -> None:
-        super().__init__(dataset, model, config.score_loss())
+        super().__init__(dataset, model, config.score_loss(), config.class_weights, config.balance_classes)
         self.form = RobustRisk(self.training_losses(), config.ambiguity(), ElasticNet(config.l1, config.l2))
 
     def worst_case(self, losses: Tensor) -> Tensor:

@@ -2,7 +2,7 @@
 
     kl_regression    penalty: sum p f - gamma KL(p || 1/m);  ball: KL(p || 1/m) <= radius
     chi2_regression  variance: mean f + Var f / (2 gamma);  exact: the same with p >= 0;  ball: D(p) <= radius
-    cvar_regression  mean of the worst share `level` of the losses
+    cvar_regression  mean of the worst share `level` of the losses; kl, chi2: the same at a price; entropic: a bound
 
 with `r(x) = l1 |x|_1 + (l2 / 2) |x|_2^2` on all parameters.
 """

@@ -20,6 +20,7 @@ from drobench.objective.forms import RobustRisk
 from drobench.objective.group_adversary import GroupAdversary
 from drobench.objective.predictor import Model
 from drobench.objective.regularizers import ElasticNet
+from drobench.problem.metrics import Metric
 from drobench.registry import ProblemEntry
 from drobench_plugins.problems.classification import Classification
 from drobench_plugins.problems.divergence_classification import RobustConfig
@@ -54,9 +55,10 @@ class GroupClassification(Classification):
     """Classification under an adversary that reweights groups of the training samples."""
 
     form: RobustRisk
+    metrics = (*Classification.metrics, Metric("mean_group_error", unit="share"))
 
     def __init__(self, config: GroupClassificationConfig, dataset: Dataset, model: Model) -> None:
-        super().__init__(dataset, model, config.score_loss())
+        super().__init__(dataset, model, config.score_loss(), config.class_weights, config.balance_classes)
         self.config = config
         self.groups = {
             name: None if split is None else self._groups(name, split) for name, split in self.splits.items()
@@ -83,7 +85,8 @@ class GroupClassification(Classification):
             raise SettingError(
                 f"problem.groups={self.config.groups} needs a dataset that says which group a row belongs to; found "
                 f"that {self.dataset.name!r} provides {', '.join(sorted(self.dataset.provides))}. Use "
-                "problem.groups=label or client, or a dataset with groups, such as adult_twin."
+                "problem.groups=label or client, or a dataset with groups, such as adult_twin; dataset=tabular has "
+                "them with `dataset.group=COLUMN`."
             )
         groups = torch.cat(known)
         return groups * self.dataset.classes + labels if self.config.groups == "attribute_and_label" else groups
@@ -111,12 +114,13 @@ class GroupClassification(Classification):
                 "first fraction of `dataset.split=`, or take more rows."
             )
 
-    def further_scores(self, split: str, losses: Tensor, errors: Tensor) -> dict[str, float]:
-        groups = self.groups[split]
-        if groups is None:
+    def further_scores(self, split: str, losses: Tensor, errors: Tensor, groups: Tensor | None) -> dict[str, float]:
+        # Those that the adversary weighs, which need not be those of the dataset.
+        own = self.groups[split]
+        if own is None:
             return {}
         # A small split may lack a group; those that are there count.
-        _, present = groups.unique(return_inverse=True)
+        _, present = own.unique(return_inverse=True)
         adversary = GroupAdversary(present, self.config.over(int(present.max()) + 1))
         rates = adversary.means(errors)
         return {

@@ -13,8 +13,10 @@ from drobench.objective.losses import HingeLoss, LinearMarginLosses, LogisticLos
 from drobench.objective.predictor import Model, build_predictor
 from drobench.objective.rate_constraints import SURROGATES
 from drobench.objective.regularizers import ElasticNet
-from drobench.problem.metrics import SplitScore, binary_errors
+from drobench.problem.metrics import Metric, SplitScore, binary_errors
 from drobench.problem.problem import Problem
+from drobench.problem.row_scores import RowScores
+from drobench_plugins.problems.supervised import largest_group_mean
 
 _SPLITS = ("train", "validation", "test")
 
@@ -45,6 +47,12 @@ class GroupFairness(Problem):
     """Binary classification with a rate per group held down; a subclass says which groups and which rate."""
 
     form: Constrained
+    metrics = (
+        Metric("mean_violation", unit="share"),
+        Metric("violated_share", unit="share"),
+        Metric("max_surrogate", unit="loss"),
+        Metric("worst_group_error", unit="share"),
+    )
 
     def __init__(self, config: GroupFairnessConfig, dataset: Dataset, model: Model) -> None:
         self.config = config
@@ -58,11 +66,15 @@ class GroupFairness(Problem):
         # Columns that a subclass has added are no part of an image.
         shape = dataset.input_shape if train.columns == dataset.train.columns else train.columns
         self.predictor = build_predictor(model, shape)
-        loss = LogisticLoss() if config.loss == "logistic" else HingeLoss()
-        losses = self.predictor.losses(train.features, _signs(train), loss)
+        self.loss = LogisticLoss() if config.loss == "logistic" else HingeLoss()
+        losses = self.predictor.losses(train.features, _signs(train), self.loss)
         objective = FiniteSum(losses, ElasticNet(0.0, config.l2))
         margins = self._margins(losses, train)
         self.form = Constrained(objective, self.constraints(train, margins))
+
+    @property
+    def link(self) -> str | None:
+        return LogisticLoss.link if self.config.loss == "logistic" else None
 
     def prepare(self, split: Split, name: str) -> Split:
         """Return the rows as the classifier sees them."""
@@ -87,6 +99,15 @@ class GroupFairness(Problem):
         return self.predictor.losses(train.features, _signs(train), Margin())
 
     @torch.no_grad()
+    def row_scores(self, point: Tensor, split: str) -> RowScores | None:
+        rows = self.splits[split]
+        if rows is None or rows.rows == 0:
+            return None
+        scores = self.predictor.scores(point, rows.features)
+        loss, _ = self.loss.value_and_slope(scores, _signs(rows))
+        return RowScores(rows.labels, scores, loss, rows.groups, rows.attributes)
+
+    @torch.no_grad()
     def score(self, point: Tensor, split: str) -> SplitScore | None:
         rows = self.splits[split]
         if rows is None:
@@ -98,6 +119,8 @@ class GroupFairness(Problem):
             return SplitScore(error=error)
         p95, p99 = torch.quantile(violations, violations.new_tensor([0.95, 0.99])).tolist()
         extra = {"mean_violation": float(violations.mean()), "violated_share": float((violations > 0).double().mean())}
+        if rows.groups is not None:
+            extra["worst_group_error"] = largest_group_mean(errors, rows.groups)
         if split == "train":
             surrogates, _ = self.form.constraints.surrogates(point[None], slice(None))
             extra["max_surrogate"] = float(surrogates.max())

@@ -19,7 +19,7 @@ from drobench.objective.predictor import Model, build_predictor
 from drobench.objective.rate_constraints import SURROGATES, zero_one
 from drobench.objective.regularizers import ElasticNet
 from drobench.objective.sampling import Index
-from drobench.problem.metrics import SplitScore
+from drobench.problem.metrics import Metric, SplitScore
 from drobench.problem.problem import Problem
 from drobench.registry import ProblemEntry
 from drobench_plugins.problems.query_pairs import Drawn, QueryPairs
@@ -147,6 +147,12 @@ class RankingFairness(Problem):
     """See the module's text."""
 
     form: Constrained
+    metrics = (
+        Metric("pooled_error", unit="share"),
+        Metric("mean_violation", unit="share"),
+        Metric("violated_share", unit="share"),
+        Metric("ndcg_10", better="more", unit="share of the best"),
+    )
 
     def __init__(self, config: RankingFairnessConfig, dataset: Dataset, model: Model) -> None:
         self.config = config

@@ -1,19 +1,35 @@
 """What the robust regression problems share: losses of residuals, and exact metrics on every split."""
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from drobench.data.dataset import Split
-from drobench.problem.metrics import SplitScore
-from drobench_plugins.problems.supervised import Supervised
+from drobench.problem.metrics import Metric, SplitScore
+from drobench_plugins.problems.supervised import Supervised, largest_group_mean
+
+_QUANTILES = (0.9, 0.95, 0.99)
 
 
 class Regression(Supervised):
     """Prediction of a number; a subclass says what is minimised."""
 
+    task = "regression"
+    metrics = (
+        Metric("rmse", unit="target"),
+        Metric("mae", unit="target"),
+        Metric("r2", better="more", unit="share of variance"),
+        *(Metric(f"p{100 * level:.0f}_residual", unit="target") for level in _QUANTILES),
+        Metric("worst_group_rmse", unit="target"),
+        *Supervised.metrics,
+    )
+
     def targets_of(self, split: Split) -> Tensor:
         assert split.targets is not None  # the problem needs them, which was checked before
         return split.targets
+
+    def truth_of(self, split: Split) -> Tensor:
+        return self.targets_of(split)
 
     @torch.no_grad()
     def score(self, point: Tensor, split: str) -> SplitScore | None:
@@ -35,15 +51,15 @@ class Regression(Supervised):
             "mae": float(residuals.abs().mean()),
             # Where all targets are the same there is nothing to explain.
             "r2": 1.0 - square / spread if spread > 0.0 else 0.0,
+            **_quantiles(residuals.abs()),
             **self.loss_scores(losses),
         }
         if groups:
-            extra["worst_group_rmse"] = _largest_mean(residuals.square(), torch.cat(groups)) ** 0.5
+            extra["worst_group_rmse"] = largest_group_mean(residuals.square(), torch.cat(groups)) ** 0.5
         return SplitScore(extra=extra)
 
 
-def _largest_mean(values: Tensor, groups: Tensor) -> float:
-    """Return the largest mean over a group that has rows."""
-    counts = torch.bincount(groups)
-    sums = torch.bincount(groups, weights=values.double())
-    return float((sums / counts)[counts > 0].max())
+def _quantiles(sizes: Tensor) -> dict[str, float]:
+    """Return how large residuals are that few exceed; torch refuses quantiles of more than 2^24 numbers."""
+    found = np.quantile(sizes.cpu().numpy(), _QUANTILES)
+    return {f"p{100 * level:.0f}_residual": float(value) for level, value in zip(_QUANTILES, found, strict=True)}

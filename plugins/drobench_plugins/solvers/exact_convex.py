@@ -16,8 +16,12 @@ from typing import Any
 from torch import Tensor
 
 from drobench.objective.ambiguity_sets import Chi2Ball, KLBall
+from drobench.objective.divergence_prices import DivergencePrice
 from drobench.objective.group_adversary import GroupAdversary
+from drobench.objective.power_divergences import CressieReadBall
+from drobench.objective.tail_risks import SpectralRisk
 from drobench.objective.wasserstein import WassersteinRisk
+from drobench.objective.wasserstein_regression import WassersteinRegressionRisk
 from drobench.registry import SolverEntry
 from drobench.solver import Communicator, FiniteSum, ReferenceOracle, RobustRisk, Solver
 from drobench_plugins.solvers.pieces.exact.accuracy import Accuracy
@@ -25,9 +29,16 @@ from drobench_plugins.solvers.pieces.exact.ball import at_kink, solve_ball
 from drobench_plugins.solvers.pieces.exact.conic import MOST_CONIC_SAMPLES, has_cones, has_kinks
 from drobench_plugins.solvers.pieces.exact.kinked import solve_kinked
 from drobench_plugins.solvers.pieces.exact.smooth import WARM_ITERATIONS, solve_smooth
-from drobench_plugins.solvers.pieces.exact.tail import solve_tail, solve_tail_smoothly, tail_level
-from drobench_plugins.solvers.pieces.exact.transport import solve_transport
+from drobench_plugins.solvers.pieces.exact.tail import (
+    solve_mixture_smoothly,
+    solve_price_smoothly,
+    solve_tail,
+    solve_tail_smoothly,
+    tail_level,
+)
+from drobench_plugins.solvers.pieces.exact.transport import solve_regression_transport, solve_transport
 from drobench_plugins.solvers.pieces.exact.worst_group import solve_worst_group, solve_worst_group_smoothly
+from drobench_plugins.solvers.pieces.exact.written import solve_written
 
 
 @dataclass
@@ -70,17 +81,13 @@ class ExactConvex(Solver[ExactConvexState]):
         accuracy = self.config
         if isinstance(form, WassersteinRisk):
             return solve_transport(form, accuracy)
-        if isinstance(form, RobustRisk):
-            few = form.losses.samples <= MOST_CONIC_SAMPLES
-            level = tail_level(form.ambiguity, form.losses.samples)
-            if level is not None:
-                return (solve_tail if few else solve_tail_smoothly)(form, level, accuracy)
-            if isinstance(form.ambiguity, GroupAdversary) and form.ambiguity.worst_only:
-                if few and has_cones(form.losses):
-                    return solve_worst_group(form, form.ambiguity, accuracy)
-                return solve_worst_group_smoothly(form, form.ambiguity, start, accuracy)
+        if isinstance(form, WassersteinRegressionRisk):
+            return solve_regression_transport(form, accuracy)
+        found = _solve_kinked_adversary(form, start, accuracy) if isinstance(form, RobustRisk) else None
+        if found is not None:
+            return found
         if has_kinks(form.losses):
-            if isinstance(form, RobustRisk) and isinstance(form.ambiguity, KLBall | Chi2Ball):
+            if isinstance(form, RobustRisk) and isinstance(form.ambiguity, KLBall | Chi2Ball | CressieReadBall):
                 return solve_ball(form, accuracy)
             return solve_kinked(form, accuracy), None
         # Where all losses are equal, as at the origin, a ball has a kink: start from plain training instead.
@@ -92,6 +99,27 @@ class ExactConvex(Solver[ExactConvexState]):
         return point, None
 
 
+def _solve_kinked_adversary(form: RobustRisk, start: Tensor, accuracy: Accuracy) -> tuple[Tensor, Tensor] | None:
+    """Return solution and reply where the adversary has kinks wherever the losses are; `None` for all others."""
+    few, ambiguity = form.losses.samples <= MOST_CONIC_SAMPLES and has_cones(form.losses), form.ambiguity
+    level = tail_level(ambiguity, form.losses.samples)
+    if level is not None:
+        return (solve_tail if few else solve_tail_smoothly)(form, level, accuracy)
+    if isinstance(ambiguity, SpectralRisk):
+        if few:
+            return solve_written(form, accuracy)
+        return solve_mixture_smoothly(form, ambiguity.parts(form.losses.samples), accuracy)
+    if isinstance(ambiguity, DivergencePrice) and ambiguity.slopes == "jump":
+        if has_kinks(form.losses):
+            return solve_written(form, accuracy)
+        return solve_price_smoothly(form, ambiguity, accuracy)
+    if isinstance(ambiguity, GroupAdversary) and ambiguity.worst_only:
+        if few:
+            return solve_worst_group(form, ambiguity, accuracy)
+        return solve_worst_group_smoothly(form, ambiguity, start, accuracy)
+    return None
+
+
 def entry() -> SolverEntry:
     """Return the catalogue entry."""
     return SolverEntry(
@@ -100,7 +128,7 @@ def entry() -> SolverEntry:
         reference="Byrd, Lu, Nocedal, Zhu (1995); Goulart, Chen (2024); Diamond, Boyd (2016)",
         config=ExactConvexConfig,
         factory=ExactConvex,
-        accepts=(RobustRisk, WassersteinRisk, FiniteSum),
+        accepts=(RobustRisk, WassersteinRisk, WassersteinRegressionRisk, FiniteSum),
         exact=True,
         goal_gap=1e-9,
         one_process="it hands the whole problem to a library, and every process would compute the same",

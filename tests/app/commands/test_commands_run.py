@@ -53,6 +53,15 @@ def test_a_run_shows_what_it_found_and_where_it_is(command, results):
     assert len(records_in(results)) == 1
 
 
+def test_a_run_shows_settings_that_are_not_at_their_defaults_and_no_others(command, results):
+    shown = command("run", *SMALL, "solver=scgd", "solver.batch=3", f"results={results}")
+    lines = {line.split()[0]: line.split() for line in shown.out.splitlines() if line.strip()}
+    assert lines["solver"] == ["solver", "scgd", "batch=3"]
+    assert lines["problem"] == ["problem", "kl_classification", "l2=0.1"]
+    assert lines["dataset"][1:3] == ["synthetic", "60"]
+    assert {"rows=60", "features=3", "split=[0.6,", "0.2,", "0.2]"} >= set(lines["dataset"][6:])
+
+
 def test_nothing_is_left_in_the_working_directory(command, results, tmp_path):
     assert command("run", *SMALL, "results=mine").code == 0
     assert [item.name for item in tmp_path.iterdir()] == ["mine"]

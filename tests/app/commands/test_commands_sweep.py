@@ -122,6 +122,9 @@ def test_a_sweep_computes_its_cells_once(command, sweep_file, results):
     assert "nothing, all cells were finished" in second.out
     assert "kl_classification on synthetic" in second.out
     assert {file: file.stat().st_mtime_ns for file in results.glob("[!.]*/*")} == times
+    third = command("sweep", file, "--results", results, "logger=csv")
+    assert "2 cells were there already; curve and outcome replayed to logger=csv" in third.out
+    assert len(list(results.glob(".logs/*/metrics.csv"))) == 2
 
 
 @pytest.mark.process

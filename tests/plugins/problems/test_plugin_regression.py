@@ -94,6 +94,8 @@ def test_metrics_are_those_of_scikit_learn(dataset):
     residuals, groups = predicted - targets, test.groups.numpy()
     worst = max(np.sqrt(np.mean(residuals[groups == group] ** 2)) for group in (0, 1))
     assert extra["worst_group_rmse"] == pytest.approx(worst)
+    for share in (90, 95, 99):
+        assert extra[f"p{share}_residual"] == pytest.approx(np.percentile(np.abs(residuals), share))
     assert extra["largest_loss"] == pytest.approx((residuals**2).max())
     assert problem.score(point, "validation") is None
 

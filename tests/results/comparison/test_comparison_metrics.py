@@ -12,8 +12,9 @@ def test_every_quality_but_the_relative_gap_is_a_field_of_an_iterate():
     assert set(QUALITIES) - fields == {"relative_gap"}
 
 
-def test_what_may_decide_is_shown_and_is_neither_relative_nor_a_violation():
-    assert set(MEASURES) == {"objective", "gap", "train_error", "validation_error", "test_error"}
+def test_what_may_decide_is_every_number_of_an_iterate():
+    fields = {field.name for field in dataclasses.fields(Iterate)}
+    assert fields - set(MEASURES) == {"feasible", "step", "extra", "others"}
 
 
 def test_every_cost_of_the_target_is_a_metric():

@@ -43,12 +43,15 @@ def test_what_users_write_becomes_what_is_meant():
     [
         ("iterate", "first", "last, average, best_feasible"),
         ("cost", "money", "passes, oracle_calls, seconds, bytes"),
-        ("by", "relative_gap", "objective, gap, train_error, validation_error, test_error"),
+        ("by", "relative_gap", "objective, gap, train_error, .* such as test_worst_group_error"),
+        ("by", "worst_group_error", "objective, gap, train_error, .* such as test_worst_group_error"),
+        ("columns", ("feasible",), "objective, gap, train_error, .* such as test_worst_group_error"),
         ("select", "test", "validation"),
     ],
 )
 def test_it_checks_itself_and_names_what_there_is(name, value, known):
-    with pytest.raises(SettingError, match=f"`{name}` must be one of {known}; found {value!r}"):
+    found = value if isinstance(value, str) else value[0]
+    with pytest.raises(SettingError, match=f"`{name}` must be one of {known}; found {found!r}"):
         Question(**{name: value})
 
 
@@ -76,6 +79,7 @@ def test_the_settings_are_those_that_can_be_written():
         "across": (),
         "baseline": "a",
         "select": None,
+        "columns": ["test_error"],
     }
     assert set(SETTINGS) == set(written)
     assert Question.of(**written).baseline == "a"

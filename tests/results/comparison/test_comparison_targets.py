@@ -24,7 +24,10 @@ def test_what_is_no_target_is_refused_with_an_example(text):
         Target.parse(text)
 
 
-@pytest.mark.parametrize(("text", "expected"), [("gap=0", "above 0"), ("gap=inf", "finite"), ("speed=3", "violation")])
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("gap=0", "above 0"), ("gap=inf", "finite"), ("speed=3", "violation"), ("violaton=3", "mean 'violation'")],
+)
 def test_impossible_limits_are_refused(text, expected):
     with pytest.raises(SettingError, match=expected):
         Target.parse(text)

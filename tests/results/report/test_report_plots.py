@@ -127,3 +127,16 @@ def test_names_are_data_and_never_fields_or_expressions():
 def test_failed_board_has_no_figures():
     content = contents(make_runs(2, 2, points=0, failing={(s, k): Status.FAILED for s in range(2) for k in range(2)}))
     assert list(all_figures(content)) == []
+
+
+def test_a_figure_shows_and_saves_itself(tmp_path):
+    figure = next(iter(all_figures(content_of(make_runs(2, 2, points=12)))))
+    assert repr(figure) == f"<figure {figure.name}: {figure.title}>"
+    assert ElementTree.fromstring(figure._repr_svg_()).tag == f"{SVG}svg"
+    file = figure.save(tmp_path / "picture.png")
+    assert file.read_bytes().startswith(b"\x89PNG")
+    # Names of parts inside are numbered anew each time.
+    assert ElementTree.parse(figure.save(str(tmp_path / "picture.svg"))).getroot().tag == f"{SVG}svg"
+    with pytest.raises(SettingError, match="png, svg"):
+        figure.save(tmp_path / "picture.bmp")
+    assert not (tmp_path / "picture.bmp").exists()

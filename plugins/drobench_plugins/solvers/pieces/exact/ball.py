@@ -7,10 +7,12 @@ import torch
 from torch import Tensor
 
 from drobench.objective.ambiguity_sets import Chi2Ball, KLBall
+from drobench.objective.power_divergences import CressieReadBall
 from drobench.solver import RobustRisk
 from drobench_plugins.solvers.pieces.exact.accuracy import Accuracy
 from drobench_plugins.solvers.pieces.exact.conic import cleaned, conic_losses, solve_conic
 from drobench_plugins.solvers.pieces.exact.smooth import elastic_weights
+from drobench_plugins.solvers.pieces.exact.written import solve_written
 
 # Relative spread below which losses count as equal.
 _EQUAL = 1e-5
@@ -19,7 +21,7 @@ _EQUAL = 1e-5
 def at_kink(form: RobustRisk, point: Tensor) -> bool:
     """Return whether a ball's solution is where all losses are equal: there the point does not determine the reply."""
     losses = form.losses.values(point)
-    ball = isinstance(form.ambiguity, KLBall | Chi2Ball) and form.ambiguity.radius > 0.0
+    ball = isinstance(form.ambiguity, KLBall | Chi2Ball | CressieReadBall) and form.ambiguity.radius > 0.0
     return ball and float(losses.max() - losses.min()) <= _EQUAL * (1.0 + float(losses.abs().max()))
 
 
@@ -28,6 +30,8 @@ def solve_ball(form: RobustRisk, accuracy: Accuracy) -> tuple[Tensor, Tensor]:
     import cvxpy as cp  # noqa: PLC0415  # slow to load, and only reference solvers need it
 
     losses, ball = form.losses, form.ambiguity
+    if isinstance(ball, CressieReadBall):
+        return solve_written(form, accuracy)
     assert isinstance(ball, KLBall | Chi2Ball)
     point, threshold = cp.Variable(losses.dimension), cp.Variable()
     values, conditions = conic_losses(losses, point)

@@ -45,6 +45,10 @@ def _worst_case(form: FiniteSum | RobustRisk, values: Any) -> tuple[Any, list[An
         threshold, excess = cp.Variable(), cp.Variable(samples, nonneg=True)
         price = cp.sum_squares(excess) / (2.0 * ambiguity.gamma * samples)
         return threshold - 0.5 * ambiguity.gamma + price, [excess >= values - threshold + ambiguity.gamma]
+    written = ambiguity.expression(values)
+    if written is not None:
+        risk, conditions = written
+        return risk, conditions
     raise DrobenchError(
         f"exact_convex cannot write {type(ambiguity).__name__} of losses with kinks as a conic program."
     )

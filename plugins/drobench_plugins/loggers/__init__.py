@@ -1,0 +1,1 @@
+"""Places that curves go to besides the record."""
