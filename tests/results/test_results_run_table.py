@@ -24,9 +24,7 @@ def run_of(number, gap=None, extra=None, **settings):
         model={"name": "linear"},
         budget={"passes": 1},
         trainer={},
-        iterates=Iterates()
-        if gap is None
-        else Iterates(last=Iterate(objective=1.0, gap=gap, feasible=True, extra=extra or {})),
+        iterates=Iterates(last=last),
     )
 
 
