@@ -57,7 +57,9 @@ def sorted_runs(records: Sequence[Record], column: str, *, descending: bool = Fa
     if column not in known:
         near = did_you_mean(column, known)
         raise SettingError(f"Runs are sorted by one of {', '.join(known)}; found {column!r}.{near}")
-    keyed = [({**run_row(record), **_extra(record)}.get(column), record) for record in records]
+    keyed: list[tuple[Any, Record]] = [
+        ({**run_row(record), **_extra(record)}.get(column), record) for record in records
+    ]
     there = sorted((pair for pair in keyed if pair[0] is not None), key=lambda pair: pair[0], reverse=descending)
     return [record for _, record in there] + [record for value, record in keyed if value is None]
 
