@@ -11,23 +11,24 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from drobench.objective.score_losses import MarginLoss, ScoreLoss
+from drobench.objective.score_losses import ScoreLoss
 
 
 class ClassWeightedLoss(ScoreLoss):
-    """`w_y l(s, y)`, for targets in {-1, +1} of margin losses and class numbers of the others."""
+    """`w_y l(s, y)`, for targets in {-1, +1}, or class numbers where there is a score for each class."""
 
     def __init__(self, loss: ScoreLoss, weights: Sequence[float]) -> None:
         self.loss = loss
         self.weights = tuple(weights)
         self.convex = loss.convex
+        self.scores_each_class = loss.scores_each_class
         self.link = loss.link
         self.largest_bend = loss.largest_bend * max(weights)
 
     def of_rows(self, targets: Tensor, like: Tensor) -> Tensor:
         """Return the weight of each row."""
         weights = torch.tensor(self.weights, dtype=like.dtype, device=like.device)
-        classes = (targets > 0).to(torch.int64) if isinstance(self.loss, MarginLoss) else targets
+        classes = targets if self.scores_each_class else (targets > 0).to(torch.int64)
         return weights[classes]
 
     def value_and_slope(self, scores: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:

@@ -187,3 +187,14 @@ def test_tails_of_a_loss_that_is_no_cone_are_certified_too(install, configure, t
     found = find_optimum(problem, {"of": "tails"}, catalogue, tmp_path / "optima")
     assert found.optimum is not None, found.reason
     assert found.optimum.value == pytest.approx(expected, rel=1e-6)
+
+
+def test_weights_of_classes_are_those_of_the_signs(install, configure):
+    catalogue = install()
+    plain, weighted = (
+        problem_of(configure(*WORDS, *words, using=catalogue), catalogue)[1].form.losses
+        for words in ((), ("problem.class_weights=[2,5]",))
+    )
+    point = torch.linspace(-1.0, 1.0, plain.dimension, dtype=torch.float64)
+    factors = torch.where(plain.targets > 0, 5.0, 2.0)
+    torch.testing.assert_close(weighted.values(point), factors * plain.values(point))
