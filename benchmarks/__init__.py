@@ -12,6 +12,7 @@ results of a sweep does so if these are few.
 | speed.help | `drobench --help` against `import hydra` | speed.md |
 | speed.constraints | all groups at once against a loop; a step with sampled constraints | speed.md |
 | speed.parsing | reading learning-to-rank data against scikit-learn | speed.md |
+| speed.startup | commands that need names alone, and whole runs, beside what they must import | speed.md |
 | speed.wasserstein | GCIVR against an interior-point method and other packages | speed.md |
 | speed.estimators | robust estimators against scikit-learn's plain one | estimators.md |
 | speed.leaderboard | comparing 10,000 runs against reading their files | - |

@@ -19,6 +19,7 @@ _WORDS: Mapping[tuple[str, str], str] = {
     ("diff", "first"): _RUNS,
     ("diff", "second"): _RUNS,
     ("remove", "run_ids"): _RUNS,
+    ("export", "run_id"): _RUNS,
     ("check", "name"): _PLUGINS,
     ("sweep", "name"): "sweeps",
     ("sweep", "overrides"): "overrides",

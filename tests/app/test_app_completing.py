@@ -63,3 +63,4 @@ def test_runs_are_completed_from_the_folder_that_is_meant(finished, monkeypatch)
     assert after("diff", ids[0], "--results", str(folder), ids[1][:4]) == [ids[1]]
     monkeypatch.setenv("DROBENCH_RESULTS", str(folder))
     assert after("remove", ids[0], "") == ids
+    assert after("export", "") == ids
