@@ -109,16 +109,16 @@ def _follow(prepared: Prepared, reference: Any, rank: int, begin: float) -> Reco
         return compute(store, prepared, assembly, begin)
 
 
-def main() -> None:
-    """Be one rank: of the run in the file named on the command line."""
+def main() -> int:
+    """Be one rank: of the run in the file named on the command line; return the code to end with."""
     end_with_parent(signal.SIGKILL, started_by())
     try:
         record = be_rank(*map(Path, sys.argv[1:]))
     except DrobenchError as error:
         print(f"drobench: {error}", file=sys.stderr)
-        leave(error.exit_code)
-    leave(1 if record.status is Status.FAILED else 0)
+        return error.exit_code
+    return 1 if record.status is Status.FAILED else 0
 
 
 if __name__ == "__main__":
-    main()
+    leave(main())

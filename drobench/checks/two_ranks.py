@@ -125,7 +125,6 @@ def main() -> None:
     requests = pickle.loads((Path(folder) / "requests").read_bytes())  # noqa: S301  # written by who started us
     found = [run(request, Shard(rank, world), ProcessGroup()) for request in requests]
     (Path(folder) / f"rank{rank}").write_bytes(pickle.dumps(found))
-    leave()
 
 
 if __name__ == "__main__":
@@ -133,3 +132,4 @@ if __name__ == "__main__":
     from drobench.checks.two_ranks import main as main_of_the_package
 
     main_of_the_package()
+    leave()

@@ -37,11 +37,11 @@ def test_the_table_is_that_of_fairlearn_for_the_stored_model(groups, classified,
     data = entry.factory(entry.config(rows=600))
     # `predict` takes raw features, the dataset has scaled ones.
     raw = data.test.features.numpy() * data.feature_scale.numpy() + data.feature_mean.numpy()
-    predicted = load_solution(classified.run_id, results=folder).predict(raw)
+    solution = load_solution(classified.run_id, results=folder)
     expected = MetricFrame(
         metrics=zero_one_loss,
-        y_true=data.test.labels.numpy(),
-        y_pred=predicted,
+        y_true=np.array(solution.classes_)[data.test.labels.numpy()],
+        y_pred=solution.predict(raw),
         sensitive_features=data.test.groups.numpy(),
     ).by_group
     errors = {row.group: row.error for _, row in found["group", "test"].rows}
