@@ -23,7 +23,6 @@ import torch
 from torch import Tensor
 
 from drobench.app.assemble import Assembly, assemble
-from drobench.app.cell import log_of
 from drobench.app.config import compose, hydra_ready, register, resolve
 from drobench.app.loading import LastDataset
 from drobench.app.optimum import Reference
@@ -31,6 +30,7 @@ from drobench.app.prepare import prepare
 from drobench.errors import DrobenchError
 from drobench.objective.forms import Constrained
 from drobench.registry import Catalogue, load_catalogue
+from drobench.training.run_log import RunLog
 from drobench.training.trainer import train
 
 # Whatever two sums over the same rows may differ by.
@@ -114,9 +114,9 @@ def outcome(words: Sequence[str], catalogue: Catalogue, datasets: LastDataset) -
     except DrobenchError:
         return None
     try:
-        with tempfile.TemporaryDirectory() as folder, log_of(prepared, Path(folder)) as log, torch.no_grad():
+        with tempfile.TemporaryDirectory() as folder, torch.no_grad():
             start = objective(assembly, assembly.route.recover(assembly.task.start))
-            module = train(assembly.task, config.trainer, log, Path(folder))
+            module = train(assembly.task, config.trainer, RunLog(), Path(folder))
             return Outcome(words, start, objective(assembly, module.final["last"][1]))
     except Exception as error:  # a case that fails is one to be shown, whatever it raises
         return Outcome(words, float("nan"), None, f"{type(error).__name__}: {error}"[:200])

@@ -129,7 +129,7 @@ def test_the_shell_blocks_run_in_order_in_the_package_they_make(reader, tmp_path
             file = tmp_path / "my_solver" / block.file
             assert file.is_file(), "the tutorial replaces files of the generated package"
             file.write_text(block.text)
-    made, checked, compared, lossy, modelled, listed, tried, packed, without = shown
+    made, checked, compared, lossy, modelled, tried, listed, packed, without = shown
     assert re.search(r"\d+ passed", made)
     assert "my_solver" in checked
     assert "my_solver" in compared
