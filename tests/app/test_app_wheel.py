@@ -112,11 +112,11 @@ def test_the_installed_wheel_works_from_an_empty_folder(installed, outside):
 
     words = ("budget.passes=null", "budget.steps=3", "evaluation.every_passes=1")
     shown = call(installed / "drobench", "sweep", "quickstart", *words, "--jobs", "2", **outside)
-    assert "Computed: 9 budget_spent." in shown
+    assert "Computed: 21 budget_spent." in shown
     assert "kl_classification on breast_cancer" in shown
     empty = outside["cwd"]
     assert [item.name for item in empty.iterdir()] == ["results"]
-    assert len(list(empty.glob("results/*/record.json"))) == 9
+    assert len(list(empty.glob("results/*/record.json"))) == 21
     # A record of an installed package has no revision to tell, and does not take that of the folder it is used in.
     import json
 
